@@ -1,0 +1,64 @@
+"""Start and stop what we measure. One file a kind of service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """``running`` False with ``detail`` for the reader ("exit status 1", "killed by SIGSEGV", …)."""
+
+    running: bool
+    detail: str = ""
+
+
+class Service(Protocol):
+    """What is measured, as something that can be started with flags and stopped.
+
+    The launch command is a template in which ``{flags}`` and ``{port}`` are replaced.
+    """
+
+    kind: str
+
+    @property
+    def managed(self) -> bool:
+        """False: it runs whatever we do (external); never stopped, never started."""
+        ...
+
+    def command(self, flags: Sequence[str], port: int) -> tuple[str, ...]:
+        """The launch command with everything replaced; empty where it is unknown."""
+        ...
+
+    def start(self, flags: Sequence[str], port: int) -> None:
+        """Launch it; returns once it is launched, not once it is ready.
+
+        :raises BrokenError: when the launch itself fails.
+        """
+        ...
+
+    def state(self) -> ServiceState: ...
+
+    def instance(self) -> str:
+        """Names the running instance; another value later means that it was restarted in between."""
+        ...
+
+    def stop(self, *, within_s: float) -> None:
+        """Ask it to end and wait; what is left then shows in :meth:`leftovers`."""
+        ...
+
+    def leftovers(self) -> Mapping[int, str]:
+        """Processes of earlier starts that still live: pid → command line."""
+        ...
+
+    def kill_leftovers(self) -> None:
+        """End what :meth:`leftovers` names, by (pid, start time); nothing else."""
+        ...
+
+    def log_tail(self, lines: int = 20) -> list[str]: ...
+
+    def restore(self) -> None:
+        """Leave everything as it was found. Never raises."""
+        ...
