@@ -43,8 +43,8 @@ class Child(Protocol):
         ...
 
 
-class Host(Protocol):
-    """A machine on which commands run.
+class Runner(Protocol):
+    """A road into a machine: commands only.
 
     ``run`` always has its own deadline, drains both streams, and tells apart: ran (a result, whatever its
     status), known not to have run (:class:`~pytest_specdecode.errors.NotRunError`), unknown whether it ran
@@ -55,6 +55,10 @@ class Host(Protocol):
     def name(self) -> str: ...
 
     def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> CommandResult: ...
+
+
+class Host(Runner, Protocol):
+    """A machine on which commands run and programs live."""
 
     def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Child: ...
 

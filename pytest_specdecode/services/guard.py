@@ -1,0 +1,115 @@
+"""A transient unit on the host that puts the service back when we are no longer heard of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import BrokenError
+from ..hosts import CommandResult, Runner
+
+SILENCE_S = 60.0
+_TIMEOUT_S = 20.0
+_FOLDER = "/run/specdecode"
+_PREFIX = "specdecode-guard-"
+
+# A shell script, since people kill every Python on such machines. It counts its own seconds while the beat does
+# not change, so that no clock that is set matters.
+_SCRIPT = r"""
+folder=$1 token=$2 limit=$3 unit=$4 found=$5 dropin=$6
+shift 6
+quiet=0 last=
+while [ -e "$folder/beat-$token" ]; do
+  seen=$(cat "$folder/beat-$token" 2>/dev/null)
+  if [ "$seen" != "$last" ]; then quiet=0; last=$seen; else quiet=$((quiet + 1)); fi
+  if [ "$quiet" -ge "$limit" ] || [ -e "$folder/now-$token" ]; then
+    (
+      flock 9
+      [ -e "$folder/now-$token" ] || [ "$(cat "$folder/beat-$token" 2>/dev/null)" = "$last" ] || exit 1
+      : > "$folder/guarded-$token"
+    ) 9>"$folder/lock" || continue
+    rm -f "$dropin"
+    rmdir "${dropin%/*}" 2>/dev/null
+    systemctl "$@" daemon-reload
+    systemctl "$@" stop "$unit"
+    systemctl "$@" reset-failed "$unit"
+    [ "$found" = active ] && systemctl "$@" start --no-block "$unit"
+    rm -f "$folder/beat-$token" "$folder/now-$token"
+    echo "pytest-specdecode was not heard of for $limit s: $unit is back as it was found ($found)"
+    exit 0
+  fi
+  sleep 1
+done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the guard puts back."""
+
+    unit: str
+    active: bool
+    dropin: str
+    """Path of the drop-in that it removes."""
+    manager: tuple[str, ...] = ()
+    """``--user`` for a user's own manager."""
+
+
+class Guard:
+    """The guard of the run that holds the lease ``token``."""
+
+    def __init__(self, host: Runner, token: str, *, folder: str = _FOLDER, silence_s: float = SILENCE_S) -> None:
+        self._host = host
+        self._token = token
+        self._folder = folder
+        self._silence_s = silence_s
+        self.unit = f"{_PREFIX}{token}.service"
+
+    def start(self, found: Found, run: Sequence[str] = ("systemd-run",)) -> None:
+        """:raises BrokenError: when it does not run; then nothing may be stopped."""
+        script = f"{self._folder}/guard-{self._token}"
+        wrote = self._run(["sh", "-c", 'umask 077; cat > "$1"', "sh", script], stdin=_SCRIPT.encode())
+        words = [
+            self._folder,
+            self._token,
+            f"{self._silence_s:.0f}",
+            found.unit,
+            "active" if found.active else "inactive",
+            found.dropin,
+            *found.manager,
+        ]
+        argv = [*run, f"--unit={self.unit}", "--collect", "--quiet", "--", "/bin/sh", script, *words]
+        ran = self._run(argv) if wrote.status == 0 else wrote
+        if ran.status != 0:
+            raise BrokenError(
+                f"{self._host.name}: the guard that would put {found.unit} back if we were cut off could not be "
+                f"started, so nothing was stopped: {ran.stderr.strip()[-300:]}"
+            )
+
+    def stop(self, run: Sequence[str] = ("systemctl",)) -> None:
+        """The service is back; the guard is no longer needed."""
+        self._run([*run, "stop", self.unit])
+
+    def _run(self, argv: Sequence[str], stdin: bytes = b"") -> CommandResult:
+        return self._host.run(argv, timeout=_TIMEOUT_S, stdin=stdin)
+
+
+def relieve(host: Runner, token: str, *, folder: str = _FOLDER, within_s: float = 90.0) -> None:
+    """Have the guard of a run that died put everything back now, and wait until it has.
+
+    :raises BrokenError: when it does not.
+    """
+    unit = f"{_PREFIX}{token}.service"
+    script = 'systemctl is-active --quiet "$3" || { rm -f "$1/beat-$2"; exit 3; }; : > "$1/now-$2"'
+    asked = host.run(["sh", "-c", script, "sh", folder, token, unit], timeout=_TIMEOUT_S)
+    if asked.status == 3:
+        return
+    deadline = time.monotonic() + within_s
+    while host.run(["test", "-e", f"{folder}/beat-{token}"], timeout=_TIMEOUT_S).status == 0:
+        if time.monotonic() > deadline:
+            raise BrokenError(
+                f"{host.name}: an earlier run died, and its guard {unit} does not put the service back; see "
+                f"journalctl -u {unit}"
+            )
+        time.sleep(0.2)

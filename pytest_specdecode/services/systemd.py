@@ -1,0 +1,296 @@
+"""A systemd unit whose speculation flags are replaced by a runtime drop-in: ``service.systemd``."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from ..errors import BrokenError, ConfigError, HostError, SpecDecodeError, UnknownRunError
+from ..hosts.processes import Key
+from ..hosts.reaper import Reaper
+from ..hosts.redaction import redact_text
+from ..hosts.scan import Scan, Scanner, Seen
+from . import ServiceState
+from .execstart import ExecStart, literal, parse_environment_file
+from .guard import Found, Guard
+from .launchline import Strip, check_program, check_variables, dropin_text, sole
+from .systemctl import DROPIN, Systemctl
+from .template import FLAGS, expand
+from .units import UnitState, environment_files
+
+_POLL_S = 0.02
+_LAUNCH_WITHIN_S = 60.0
+_RESTORE_WITHIN_S = 120.0
+
+
+class SystemdService:
+    """Implements :class:`pytest_specdecode.services.Service`.
+
+    The unit on disk is never edited. ``permit`` is asked before anything is changed, ``guard`` started before
+    the first stop.
+    """
+
+    kind = "systemd"
+    managed = True
+
+    def __init__(
+        self,
+        ctl: Systemctl,
+        scanner: Scanner,
+        reaper: Reaper,
+        *,
+        strip: Strip,
+        replace: Sequence[str] | None = None,
+        extra_args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        permit: Callable[[], None] = lambda: None,
+        guard: Callable[[], Guard | None] = lambda: None,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self._ctl = ctl
+        self._scanner = scanner
+        self._reaper = reaper
+        self._strip = strip
+        self._replace = replace
+        self._extra = tuple(extra_args)
+        self._env = dict(env or {})
+        self._permit = permit
+        self._make_guard = guard
+        self._secrets = frozenset(secrets)
+        self._line: ExecStart | None = None
+        self._found: UnitState | None = None
+        self._guard: Guard | None = None
+        self._started = ""
+        self._invocations: set[str] = set()
+        self._recorded: set[Key] = set()
+        self._cgroup = ""
+
+    # -- what it runs ---------------------------------------------------------------------------------
+
+    @property
+    def unit(self) -> str:
+        return self._ctl.unit
+
+    def line(self) -> ExecStart:
+        """The unit's own command, read once, before anything is changed.
+
+        :raises ConfigError: when its flags cannot be rewritten safely, with what to do about it.
+        """
+        if self._line is None:
+            self._line = self._read_line()
+        return self._line
+
+    def _read_line(self) -> ExecStart:
+        state = self._ctl.show()
+        if not state.known:
+            why = state["LoadError"] or state["LoadState"] or "unknown"
+            raise BrokenError(
+                f"{self._ctl.host.name} has no usable unit {self.unit} ({why}); check service.systemd"
+            )
+        if state["Id"] and state["Id"] != self.unit:
+            self._ctl.unit = state["Id"]
+        if state["Type"] == "oneshot":
+            raise ConfigError(f"{self.unit} is of Type=oneshot, which is no running service")
+        self._cgroup = state.cgroup
+        if self._replace is not None:
+            argv = tuple(w for w in self._replace if w != FLAGS)
+            return ExecStart(argv[0], argv)
+        line = sole(self.unit, self._ctl.exec_start())
+        head = self._ctl.read("head", "-c", "200", "--", line.path) or ""
+        check_program(self.unit, line, head.split("\n", 1)[0])
+        check_variables(self.unit, line, self._environment(state), self._strip)
+        return line
+
+    def _environment(self, state: UnitState) -> dict[str, str]:
+        found = parse_environment_file(self._ctl.environment())
+        for path in environment_files(state["EnvironmentFiles"]):
+            found |= parse_environment_file(self._ctl.read("cat", "--", path) or "")
+        return found
+
+    def command(self, flags: Sequence[str], port: int) -> tuple[str, ...]:
+        return self._planned(flags, port).argv
+
+    def _planned(self, flags: Sequence[str], port: int) -> ExecStart:
+        """The unit's command with these flags. Words of ours are literal, the unit's own keep their ``$VAR``."""
+        line = self.line()
+        if self._replace is not None:
+            argv = expand(self._replace, (*self._extra, *flags), port, key="service.exec")
+            escaped = tuple(map(literal, argv))
+            return ExecStart(escaped[0], escaped)
+        own = [literal(word) if line.expands else word for word in (*self._extra, *flags)]
+        return ExecStart(line.path, (*self._strip(line.argv), *own), line.flags)
+
+    # -- start, state, stop ---------------------------------------------------------------------------
+
+    def start(self, flags: Sequence[str], port: int) -> None:
+        planned = self._planned(flags, port)
+        self.take_over()
+        self._permit()
+        try:
+            self._install(planned)
+            before = self._ctl.show().invocation
+            self._ctl.reset_failed()
+            self._ctl.do("start", "--no-block")
+            self._wait_launched(before)
+        except HostError as error:
+            raise BrokenError(f"{self.unit} could not be started: {error}") from error
+        finally:
+            self._scanner.forget()
+
+    def take_over(self) -> None:
+        """Remember how the unit was found, and start the guard, once."""
+        if self._found is not None:
+            return
+        self.line()
+        found = self._ctl.show()
+        guard = self._make_guard()
+        if guard is not None:
+            self._permit()
+            wanted = Found(self.unit, found.active, self._ctl.dropin, self._ctl.manager)
+            guard.start(wanted, self._ctl.prefix("systemd-run"))
+        self._guard = guard
+        self._found = found
+        self._remember(found)
+
+    def _install(self, planned: ExecStart) -> None:
+        self._ctl.write_dropin(dropin_text(planned, self._env))
+        self._ctl.do("daemon-reload", unit=False)
+        will_run = self._ctl.exec_start()
+        if will_run != (planned,):
+            others = [p for p in self._ctl.show()["DropInPaths"].split() if not p.endswith(DROPIN)]
+            raise BrokenError(
+                f"{self.unit}: systemd would run {' ; '.join(line.line() for line in will_run)[:500]!r} instead of "
+                f"{planned.line()[:500]!r}; look at its drop-ins: {', '.join(others) or 'none'}"
+            )
+
+    def _wait_launched(self, before: str) -> None:
+        deadline = time.monotonic() + _LAUNCH_WITHIN_S
+        while True:
+            state = self._ctl.show()
+            fresh = bool(state.invocation) and state.invocation != before
+            if fresh:
+                self._started = state.invocation
+                self._remember(state)
+            if fresh and state.active:
+                return
+            if state.stopped and (fresh or state["ConditionResult"] == "no"):
+                raise BrokenError(f"{self.unit} did not start: {state.ending()}{self._last_words()}")
+            if time.monotonic() > deadline:
+                raise BrokenError(
+                    f"{self.unit} was not launched within {_LAUNCH_WITHIN_S:g} s: {state.ending()}, "
+                    f"job {state['Job'] or 'none'}{self._last_words()}"
+                )
+            time.sleep(_POLL_S)
+
+    def _last_words(self) -> str:
+        lines = self.log_tail(12)
+        return "\nlast log lines:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+
+    def _remember(self, state: UnitState) -> None:
+        if state.invocation:
+            self._invocations.add(state.invocation)
+        self._cgroup = state.cgroup or self._cgroup
+
+    def state(self) -> ServiceState:
+        state = self._ctl.show()
+        if state.active and not state.respawning and state.invocation == (self._started or state.invocation):
+            return ServiceState(True)
+        if state.active:
+            return ServiceState(
+                not self._started, "it was restarted by somebody else, or restarts by itself"
+            )
+        return ServiceState(False, state.ending())
+
+    def instance(self) -> str:
+        return self._ctl.show().invocation
+
+    def stop(self, *, within_s: float) -> None:
+        """Ask systemd, wait until the unit is down and its cgroup empty, or time is up."""
+        self.take_over()
+        state = self._ctl.show()
+        self._remember(state)
+        if state.active:
+            self.record()
+        self._permit()
+        self._started = ""
+        try:
+            self._ctl.do("stop", "--no-block")
+        except UnknownRunError:
+            pass  # whether it arrived shows below
+        deadline = time.monotonic() + within_s
+        while not self._ctl.show().stopped and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        self._scanner.forget()
+
+    # -- what is left ---------------------------------------------------------------------------------
+
+    def record(self) -> None:
+        """Remember what descends from the unit now: a child that renames itself and leaves is still ours."""
+        self._scanner.forget()
+        scan = self._scanner.look()
+        roots = [p.pid for p in scan.processes if self._in_unit(p)]
+        self._recorded |= scan.descendants(roots)
+
+    def _in_unit(self, p: Seen) -> bool:
+        inside = bool(self._cgroup) and any(
+            c == self._cgroup or c.startswith(self._cgroup + "/") for c in p.cgroups
+        )
+        return inside or (bool(p.invocation) and p.invocation in self._invocations)
+
+    def owned(self, scan: Scan) -> tuple[Seen, ...]:
+        """Living processes that are this unit's: in its cgroup, with the id of one of its starts in their
+        environment, or recorded as a descendant of such."""
+        return tuple(p for p in scan.processes if p.alive and (self._in_unit(p) or p.key in self._recorded))
+
+    def leftovers(self) -> Mapping[int, str]:
+        state = self._ctl.show()
+        if not state.stopped:
+            return {state.main_pid: f"{self.unit} is {state['ActiveState']} ({state['SubState']})"}
+        return {p.pid: str(p).partition(": ")[2] for p in self.owned(self._scanner.look())}
+
+    def kill_leftovers(self) -> None:
+        self._permit()
+        if not self._ctl.show().stopped:
+            self._ctl.do("stop", "--no-block")
+        scan = self._scanner.look()
+        self._reaper.press(p.key for p in self.owned(scan) if p.pid not in scan.road)
+        self._scanner.forget()
+
+    @property
+    def killed(self) -> Sequence[int]:
+        return tuple(self._reaper.killed)
+
+    def log_tail(self, lines: int = 20) -> list[str]:
+        with contextlib.suppress(HostError):
+            found = self._ctl.journal(self._started or self._ctl.show().invocation, lines)
+            return [redact_text(line, self._secrets) for line in found]
+        return []
+
+    # -- as it was found ------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """The drop-in goes and the unit is as it was found; where that fails, the guard does it."""
+        if self._found is None:
+            return
+        with contextlib.suppress(SpecDecodeError):
+            self._permit()
+            self._put_back()
+            if self._guard is not None:
+                self._guard.stop(self._ctl.prefix("systemctl"))
+            self._found = self._guard = None
+
+    def _put_back(self) -> None:
+        assert self._found is not None
+        self._ctl.remove_dropin()
+        self._ctl.do("daemon-reload", unit=False)
+        state = self._ctl.show()
+        if not state.stopped and (self._started or not self._found.active):
+            self.stop(within_s=_RESTORE_WITHIN_S)
+        self._ctl.reset_failed()
+        if self._found.active:
+            self._ctl.do("start", "--no-block")
+
+
+__all__ = ["SystemdService"]
+
