@@ -80,8 +80,8 @@ class TargetTable(_Table, frozen=True, kw_only=True):
     machine: str | None = None
     model: str | None = None
     revision: str | None = None
-    steps: list[int] = [0, 1, 2, 3]
-    concurrency: list[int] = [1]
+    steps: list[int] = msgspec.field(default_factory=lambda: [0, 1, 2, 3])
+    concurrency: list[int] = msgspec.field(default_factory=lambda: [1])
     reference_steps: int | None = None
     api_key_env: str | None = None
     speculation: Speculation = Speculation()
