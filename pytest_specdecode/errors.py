@@ -6,6 +6,7 @@
     ├── ConfigError            wrong settings: option, marker or specdecode.toml   → exit status 4
     ├── BaselineError          a baseline file unreadable, newer, not writable      → exit status 4
     ├── MissingMetricError     a metric that was not measured (also AttributeError)
+    ├── SampleError            numbers that no verdict can be drawn from (also ValueError)
     ├── HostError              a command did not do what was asked of the host
     │   ├── NotRunError        it is known that the command did not run
     │   └── UnknownRunError    time-out or lost link: it may have run
@@ -36,6 +37,10 @@ class BaselineError(SpecDecodeError):
 
 class MissingMetricError(SpecDecodeError, AttributeError):
     """A metric that this engine or run did not provide; it never counts as passed."""
+
+
+class SampleError(SpecDecodeError, ValueError):
+    """Empty samples, or values that are zero, negative, infinite or not a number."""
 
 
 class HostError(SpecDecodeError):
