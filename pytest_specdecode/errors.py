@@ -13,7 +13,8 @@
     └── CaseError              a case that ends without a number; carries its outcome
         ├── BrokenError        unreachable, would not start, crashed, other settings than asked
         ├── DirtyError         the environment could not be proven clean
-        └── InvalidError       the load ran, but the number does not mean what it says
+        ├── InvalidError       the load ran, but the number does not mean what it says
+        └── RefusedError       a sweep over cases that were not all measured
 
 A message says what was found, where, and what to do next.
 """
@@ -71,3 +72,7 @@ class DirtyError(CaseError):
 
 class InvalidError(CaseError):
     outcome = "invalid"
+
+
+class RefusedError(CaseError):
+    outcome = "inconclusive"
