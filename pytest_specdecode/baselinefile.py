@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +122,11 @@ def read_file(path: Path) -> BaselineFile:
 
 
 def write_file(path: Path, file: BaselineFile) -> None:
-    """Put ``file`` in place of what is at ``path``; in order, so that the same contents give the same bytes.
+    """Put ``file`` in place of what is at ``path``.
 
     :raises BaselineError: when it cannot be written; what was there stays.
     """
-    plain = msgspec.to_builtins(msgspec.structs.replace(file, cases=sorted(file.cases, key=_order)))
+    plain = msgspec.to_builtins(file)
     text = json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     try:
         write_atomically(path, text)
@@ -189,6 +189,11 @@ def _value_complaints(name: str, value: float, *, above: float) -> Iterator[str]
         yield f"{name}: {error}"
     if not math.isfinite(value) or value <= above or value < 0:
         yield f"{name}: {value} is not a number {'above 0' if above == 0 else 'of 0 or more'}"
+
+
+def in_order(cases: Iterable[StoredCase]) -> list[StoredCase]:
+    """Cases sorted by configuration (steps first) and concurrency, so that diffs stay small."""
+    return sorted(cases, key=_order)
 
 
 def _order(case: StoredCase) -> tuple[Any, ...]:
