@@ -27,7 +27,7 @@ def redact(argv: Sequence[str]) -> tuple[str, ...]:
     """``argv`` without secrets, as it may be shown and stored.
 
     Hidden: what follows ``--api-key`` and its like (all values, vLLM takes several), ``--api-key=…``,
-    ``*_TOKEN=…``, ``*_KEY=…``, the same inside a shell line or JSON, authorization headers, passwords in URLs.
+    ``*_TOKEN=…``, ``*_KEY=…``, the same inside a shell line or JSON, authorization headers, URLs' passwords.
     """
     found: list[str] = []
     hide = False
