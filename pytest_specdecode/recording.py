@@ -69,6 +69,8 @@ class Written:
     case: Case
     changes: tuple[Change, ...] = ()
     refused: str = ""
+    slower: bool = False
+    """Refused because it is shown to be worse than what is stored."""
     replaced: str = ""
     """In what the sessions that it replaced were of something else."""
 
@@ -118,27 +120,25 @@ class _Merge:
     def all(self, recordings: Sequence[Recording]) -> tuple[BaselineFile, list[Written]]:
         """The contents with all that may be stored, and what became of each."""
         noise = pooled_noise(self.file.cases)
-        refused = [self._refused(recording, noise) for recording in recordings]
+        refusals = [self._refusal(recording, noise) for recording in recordings]
         cases = list(self.file.cases)
-        for recording, why in zip(recordings, refused, strict=True):
-            if not why:
+        for recording, refusal in zip(recordings, refusals, strict=True):
+            if refusal is None:
                 old = self._stored(recording.case)
                 cases = [c for c in cases if not _same_case(c, old)] + [self._renewed(old, recording)]
         file = msgspec.structs.replace(self.file, cases=in_order(cases))
         after = pooled_noise(file.cases)
         return file, [
-            Written(recording.case, refused=why) if why else self._written(recording, file, after)
-            for recording, why in zip(recordings, refused, strict=True)
+            refusal or self._written(recording, file, after)
+            for recording, refusal in zip(recordings, refusals, strict=True)
         ]
 
-    def _refused(self, recording: Recording, noise: Mapping[str, Noise]) -> str:
-        """Why not to store it; empty when nothing speaks against it."""
+    def _refusal(self, recording: Recording, noise: Mapping[str, Noise]) -> Written | None:
+        """What becomes of a case that is not to be stored; None when nothing speaks against it."""
         case = recording.case
-        return (
-            _incomplete(recording, self.policy.gate.metrics)
-            or self._other_identity(self._stored(case))
-            or self._slower(self._previous(case), recording, noise)
-        )
+        why = _incomplete(recording, self.policy.gate.metrics) or self._other_identity(self._stored(case))
+        slower = "" if why else self._slower(self._previous(case), recording, noise)
+        return Written(case, refused=why or slower, slower=bool(slower)) if why or slower else None
 
     def _stored(self, case: Case, file: BaselineFile | None = None) -> StoredCase:
         """The stored case of exactly this configuration, or a new one."""

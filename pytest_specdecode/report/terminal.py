@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
 from ..ledger import CaseSummary, Ledger, config_order
 from ..model import Outcome, SpecConfig, metric
-from .text import config_labels, duration, number, percent, unit_label
+from .text import case_label, config_labels, duration, number, percent, share, unit_label
+
+if TYPE_CHECKING:
+    from ..recording import Written
 
 INDENT = "  "
 _ALIGN = ("right", "right", "left")
@@ -90,6 +94,28 @@ def summary_line(ledger: Ledger) -> str:
     return f"{' · '.join(parts)}      {starts} server start{'s' * (starts != 1)}, {duration(ledger.seconds)}"
 
 
+def recorded_lines(written: Sequence[Written]) -> list[str]:
+    """What ``--update-baselines`` did with each case: old → new and what that can resolve, or why nothing."""
+    return [line for each in written for line in _recorded(each)]
+
+
+def _recorded(written: Written) -> Iterator[str]:
+    label = case_label(written.case)
+    if written.refused:
+        yield f"not recorded: {label}: {written.refused}"
+        return
+    figures = []
+    for change in written.changes:
+        old = "" if change.old is None else f"{number(change.old)} → "
+        gain = f" ({percent(change.new / change.old)})" if change.old else ""
+        figures.append(f"{change.metric} {old}{number(change.new)} {metric(change.metric).unit}{gain}")
+    found = [c.resolvable for c in written.changes if c.resolvable is not None]
+    resolves = f"; resolves a regression of {share(max(found))}" if found else ""
+    yield f"recorded: {label}: {', '.join(figures)}{resolves}"
+    if written.replaced:
+        yield f"  replaced what was of something else: {written.replaced}"
+
+
 class _Table:
     """Cases by configuration and concurrency, and the texts of their cells."""
 
@@ -151,8 +177,7 @@ class _Table:
         comparison = self._compare((config, level), (reference, level))
         if comparison is None:
             return number(value), "", ""
-        sure = comparison.half_width
-        return number(value), percent(comparison.ratio), "" if sure is None else f"±{sure * 100:.0f}%"
+        return number(value), percent(comparison.ratio), _plus_minus(comparison.half_width)
 
     def _reference_of(self, steps: int | None) -> SpecConfig | None:
         """The configuration that improvements refer to: the one with these steps, else with the fewest."""
@@ -181,6 +206,13 @@ class _Table:
     def _alike(self, best: tuple[SpecConfig, int], other: tuple[SpecConfig, int]) -> bool:
         found = self._compare(best, other)
         return found is not None and found.half_width is not None and abs(found.ratio - 1) < found.half_width
+
+
+def _plus_minus(half_width: float | None) -> str:
+    """Empty where it is unknown, or too wide to mean anything."""
+    if half_width is None or half_width >= 10:
+        return ""
+    return f"±{half_width * 100:.0f}%"
 
 
 def _tabulated(rows: list[list[str]], headers: list[str], align: list[str]) -> list[str]:
