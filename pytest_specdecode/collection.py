@@ -65,8 +65,10 @@ class Axes:
             metafunc.parametrize(CONCURRENCY, levels, ids=[f"c{n}" for n in levels], indirect=True)
         if RESTART in names:
             count = self.restarts if GATED in names else 1
-            ids = [f"r{n}" for n in range(1, count + 1)] if count > 1 else [pytest.HIDDEN_PARAM]
-            metafunc.parametrize(RESTART, range(1, count + 1), ids=ids, indirect=True, scope="session")
+            for_all = [
+                pytest.param(n, id=f"r{n}" if count > 1 else pytest.HIDDEN_PARAM) for n in range(1, count + 1)
+            ]
+            metafunc.parametrize(RESTART, for_all, indirect=True, scope="session")
 
     @property
     def restarts(self) -> int:

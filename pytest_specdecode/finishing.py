@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 
 import pytest
 
-from .errors import BaselineError, ConfigError, MissingMetricError, SampleError
+from .errors import BaselineError, ConfigError
 from .exitstatus import exit_status
 from .gating import Gate
 from .ledger import CaseSummary
-from .model import CaseStart, Outcome
+from .machine import hardware
+from .model import Outcome
 from .recording import Policy, Recording, record
+from .report.compare import comparer
 from .report.jsonfile import report, write_report
-from .report.terminal import Comparison, Heading, recorded_lines, summary_line, table_lines
+from .report.terminal import Heading, recorded_lines, summary_line, table_lines
 from .state import State
-from .verdict import Noise, Start, ratio_interval
 
 
 def finish(config: pytest.Config, state: State) -> list[str]:
@@ -54,45 +54,23 @@ def _tables(state: State) -> list[str]:
     target = state.run.target
     heading = Heading(
         target.name,
-        hardware=state.run.hardware,
-        engine=state.run.version,
+        hardware=hardware(state.run.facts),
+        engine=f"{target.engine} {state.run.context.get('engine_version', '')}".strip(),
         workload=f"output {target.workload.output_tokens} tok",
     )
     width = shutil.get_terminal_size((120, 24)).columns
     lines: list[str] = []
     for name in target.gate.metrics:
-        compare = _comparing(cases, name)
         lines += table_lines(
             cases,
             name,
             heading=heading,
-            compare=compare,
+            compare=comparer(cases, name),
             reference_steps=target.reference_steps,
             width=width,
         )
         lines.append("")
     return lines
-
-
-def _comparing(cases: Sequence[CaseSummary], name: str) -> Compare:
-    """How two cases compare in one metric, with the noise pooled over all of them."""
-    samples = {case.case: _starts(case.valid_starts, name) for case in cases}
-    noise = Noise.pooled([starts for starts in samples.values() if starts])
-
-    def compare(one: CaseSummary, other: CaseSummary, _name: str) -> Comparison | None:
-        a, b = samples[one.case], samples[other.case]
-        if not a or not b:
-            return None
-        interval = ratio_interval(a, b, noise=noise)
-        return Comparison(interval.ratio, interval.plus_minus)
-
-    return compare
-
-
-def _starts(starts: Sequence[CaseStart], name: str) -> tuple[Start, ...]:
-    """Empty where a start lacks the metric, or has a value that no ratio can be made of."""
-    found = tuple(Start(s.start_id, "current", s.values(name)) for s in starts)
-    return found if all(s.rounds and min(s.rounds) > 0 for s in found) else ()
 
 
 def _record(state: State) -> list[str]:

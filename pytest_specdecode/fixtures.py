@@ -105,7 +105,7 @@ def sweep(pytestconfig: pytest.Config, _spec_sweep: None) -> Sweep:
     from .sweep import Sweep  # noqa: PLC0415
 
     state = pytestconfig.stash[STATE]
-    return Sweep.of(state.ledger, state.plan)
+    return Sweep(state.ledger, state.plan)
 
 
 class BenchmarkEntries:

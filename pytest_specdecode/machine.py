@@ -193,6 +193,14 @@ def _short(model: str) -> str:
     return words or "unknown"
 
 
+def hardware(facts: Facts) -> str:
+    """What was measured on, for people: ``4 × RTX PRO 6000``, ``2 × Xeon Platinum 8481C``."""
+    names = [gpu.name for gpu in facts.gpus] or [facts.cpu] * facts.cpus
+    return " + ".join(
+        f"{count} × {' '.join(_NOISE.sub(' ', name).split())}" for name, count in sorted(Counter(names).items())
+    )
+
+
 def identity_facts(facts: Facts) -> dict[str, Any]:
     """What a baseline depends on: GPUs where there are any, else the CPU."""
     if not facts.gpus:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from .errors import BaselineError, ConfigError
 from .hosts.local import LocalHost
 from .ledger import Ledger
 from .options import Settings
+from .report.progress import Progress
 from .run import Run
 from .state import State
 

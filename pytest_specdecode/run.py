@@ -7,7 +7,9 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from . import __version__, cleanroom, machine
 from .config import Target
@@ -128,7 +130,7 @@ class Run:
         :raises ConfigError: naming what cannot be run.
         """
         configs = list(configs)
-        check_prompts(self.target.workload)
+        check_prompts(self.target.workload, Path())
         if self.launch.nodes > 1:
             raise ConfigError(f"target {self.target.name}: an engine over several nodes is not supported")
         if not self.service.managed and len(configs) > 1:
@@ -228,7 +230,8 @@ class Run:
     def _fixed_port(self) -> int | None:
         """The port that the target names, by its URL or launch command; None: a free one is taken."""
         if self.target.url:
-            return HttpxHttp.port_of(self.target.url)
+            parts = urlsplit(self.target.url)
+            return parts.port or (443 if parts.scheme == "https" else 80)
         return self.launch.port or None
 
     def _describe(self, argv: tuple[str, ...], version: str) -> None:
@@ -239,7 +242,7 @@ class Run:
             **machine.identity_facts(self.facts),
             "model": self.target.model or self.engine.read_launch(argv).model,
             "revision": self.target.revision,
-            "workload": workload_digest(self.target.workload),
+            "workload": workload_digest(self.target.workload, Path()),
             "launch": list(redact(self.engine.identity_args(argv))),
         }
         context = {

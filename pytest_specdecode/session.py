@@ -14,7 +14,7 @@ from .model import Outcome
 from .opening import open_state
 from .options import Settings
 from .finishing import ending, finish
-from .report.messages import comparison_lines, full_text
+from .report.messages import Background, comparison_lines, full_text
 from .state import State
 from .state_key import STATE
 from .trials import TRIAL, begin, check_compared, conclude
@@ -100,7 +100,9 @@ class BenchmarkSession:
         outcome = conclude(self._state, item, call)
         trial = item.stash[TRIAL]
         if report.failed and trial.measurement is not None and trial.measurement.judgement is not None:
-            report.sections.append(("specdecode", full_text(trial.measurement)))
+            report.sections.append(
+                ("specdecode", full_text(trial.measurement, self._background(trial.measurement)))
+            )
         events = self._state.ledger.drain() if self._worker else []
         setattr(report, CARGO, {"outcome": outcome, "events": events})
         return report
@@ -119,7 +121,11 @@ class BenchmarkSession:
         measurement = next((side for side in (left, right) if isinstance(side, Measurement)), None)
         if measurement is None or not any(isinstance(side, Baseline) for side in (left, right)):
             return None
-        return comparison_lines(measurement)
+        return comparison_lines(measurement, self._background(measurement))
+
+    def _background(self, measurement: Measurement) -> Background:
+        history = self._state.stored(measurement.case).history
+        return Background(history, self._config.invocation_params.args)
 
     # -- the end --------------------------------------------------------------------------------------
 

@@ -75,7 +75,9 @@ class Sweep:
             outcomes = [outcome for outcome, _ in problems.values()]
             worst = max(outcomes, key=lambda outcome: outcome.rank)
             named = "; ".join(f"steps={c.config.steps}: {why}" for c, (_, why) in problems.items())
-            raise _ERRORS.get(worst, RefusedError)(f"the sweep at concurrency {concurrency} is not whole: {named}")
+            raise _ERRORS.get(worst, RefusedError)(
+                f"the sweep at concurrency {concurrency} is not whole: {named}"
+            )
         return found
 
     def _problem(self, case: Case, starts: Sequence[CaseStart]) -> tuple[Outcome, str] | None:
@@ -91,7 +93,12 @@ class Sweep:
         return None if starts else (Outcome.INCONCLUSIVE, "not measured in this session")
 
     def _tied(
-        self, measured: Mapping[Case, Sequence[CaseStart]], case: Case, top: Case, name: str, confidence: float
+        self,
+        measured: Mapping[Case, Sequence[CaseStart]],
+        case: Case,
+        top: Case,
+        name: str,
+        confidence: float,
     ) -> bool:
         interval = self._interval(measured, case, top, name, confidence)
         return interval.low <= 1 <= interval.high
@@ -101,7 +108,9 @@ class Sweep:
         measured: Mapping[Case, Sequence[CaseStart]], a: Case, b: Case, name: str, confidence: float
     ) -> Interval:
         samples = {case: as_starts(starts, name) for case, starts in measured.items()}
-        return ratio_interval(samples[a], samples[b], confidence=confidence, noise=Noise.pooled(samples.values()))
+        return ratio_interval(
+            samples[a], samples[b], confidence=confidence, noise=Noise.pooled(samples.values())
+        )
 
 
 def _only(measured: Mapping[Case, object], steps: int, concurrency: int) -> Case:
@@ -109,5 +118,7 @@ def _only(measured: Mapping[Case, object], steps: int, concurrency: int) -> Case
     if len(found) != 1:
         have = ", ".join(str(case.config.steps) for case in measured)
         count = "no configuration" if not found else f"{len(found)} configurations"
-        raise RefusedError(f"{count} with steps={steps} at concurrency {concurrency}; this session has steps {have}")
+        raise RefusedError(
+            f"{count} with steps={steps} at concurrency {concurrency}; this session has steps {have}"
+        )
     return found[0]

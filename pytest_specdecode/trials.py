@@ -49,7 +49,7 @@ def conduct(state: State, item: pytest.Item, server: Server, benchmark: Any) -> 
         trial.measurement = _judged(state, planned, trial)
     fresh = properties(trial.measurement)
     names = {name for name, _ in fresh}
-    item.user_properties[:] = [p for p in item.user_properties if p[0] not in names] + fresh
+    item.user_properties[:] = [*(p for p in item.user_properties if p[0] not in names), *fresh]
     return trial.measurement
 
 
