@@ -2,67 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any
+import tomllib
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from .configchecks import complaints
+from .errors import ConfigError
+from .strict import Table, decode
 from .units import Bytes, Ratio, Seconds
 
 
-class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file."""
-
-
-class Speculation(_Table, frozen=True, kw_only=True):
+class Speculation(Table, frozen=True, kw_only=True):
     """What ``steps`` means for this target. Omitted keys stay as the launch command has them."""
 
     algorithm: str | None = None
     topk: int | None = None
     draft_tokens: int | None = None
     draft_model: str | None = None
-    args: dict[str, str | int | float | bool] = {}
+    args: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict)
 
 
-class HostTable(_Table, frozen=True, kw_only=True):
-    """Where the engine runs; without it, this machine."""
-
-    ssh: str | None = None
-    sudo: bool = False
-
-
-class ServiceTable(_Table, frozen=True, kw_only=True):
+class ServiceTable(Table, frozen=True, kw_only=True):
     """Exactly one of command, start + stop, external."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"systemd", "exec", "user"})
 
     command: list[str] | None = None
     start: list[str] | None = None
     stop: list[str] | None = None
     external: bool = False
-    env: dict[str, str] = {}
-    extra_args: list[str] = []
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    extra_args: list[str] = msgspec.field(default_factory=list)
     ready_within: Seconds = Seconds(15 * 60)
     exclusive: bool = False
 
+    @property
+    def launch(self) -> list[str]:
+        """The launch command, ``{flags}`` and ``{port}`` not yet replaced; empty for an external one."""
+        return self.command or self.start or []
 
-class Cleanup(_Table, frozen=True, kw_only=True):
+
+class Cleanup(Table, frozen=True, kw_only=True):
+    later: ClassVar[frozenset[str]] = frozenset({"kill", "devices", "protect", "gpu_memory_below"})
+
     within: Seconds = Seconds(60)
 
 
-class Workload(_Table, frozen=True, kw_only=True):
+class Workload(Table, frozen=True, kw_only=True):
     """The load of one round. The same balanced set of requests in every round, restart and night."""
 
+    later: ClassVar[frozenset[str]] = frozenset({"client_processes", "forced_acceptance"})
+
     prompts: str = "builtin:mixed"
-    endpoint: str = "completions"
+    """A built-in set, or a file's path (relative paths start at the configuration file)."""
+    endpoint: Literal["completions", "chat"] = "completions"
     input_tokens: int | None = None
     output_tokens: int = 512
     temperature: float = 0.0
-    extra_body: dict[str, Any] = {}
+    extra_body: dict[str, Any] = msgspec.field(default_factory=dict)
     requests: str = "max(4c, 16)"
     warmup_rounds: int = 1
     rounds: int = 5
     seed: int = 0
 
 
-class Gate(_Table, frozen=True, kw_only=True):
+class Gate(Table, frozen=True, kw_only=True):
     """When a case passes. ``metric``: one name or several, the worst decides."""
 
     metric: str | list[str] = "tok_s"
@@ -71,21 +77,26 @@ class Gate(_Table, frozen=True, kw_only=True):
     confidence: float = 0.99
     restarts: int = 3
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
 
-class TargetTable(_Table, frozen=True, kw_only=True):
+
+class TargetTable(Table, frozen=True, kw_only=True):
     """One ``[target.NAME]``."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"host", "hypervisor", "tunnel"})
 
     engine: str
     url: str | None = None
     machine: str | None = None
     model: str | None = None
     revision: str | None = None
-    steps: list[int] = [0, 1, 2, 3]
-    concurrency: list[int] = [1]
+    steps: list[int] = msgspec.field(default_factory=lambda: [0, 1, 2, 3])
+    concurrency: list[int] = msgspec.field(default_factory=lambda: [1])
     reference_steps: int | None = None
     api_key_env: str | None = None
     speculation: Speculation = Speculation()
-    host: HostTable = HostTable()
     service: ServiceTable = ServiceTable()
     cleanup: Cleanup = Cleanup()
     workload: Workload = Workload()
@@ -98,21 +109,63 @@ class Target(TargetTable, frozen=True, kw_only=True):
     name: str
 
 
-class File(_Table, frozen=True, kw_only=True):
+class File(Table, frozen=True, kw_only=True):
     """A whole configuration file."""
 
     target: dict[str, TargetTable]
+
+
+def load_targets(path: Path) -> dict[str, Target]:
+    """The targets of the configuration file ``path``, by name, in the file's order.
+
+    :raises ConfigError: naming the file and the key (or line), the value and what was expected.
+    """
+    try:
+        return read_targets(path.read_text(encoding="utf-8"), path.parent)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def read_targets(text: str, folder: Path) -> dict[str, Target]:
+    """As :func:`load_targets`, of ``text``; relative paths in it start at ``folder``.
+
+    :raises ConfigError: naming the key.
+    :raises tomllib.TOMLDecodeError: naming the line.
+    """
+    file: File = decode(File, tomllib.loads(text), "")
+    if not file.target:
+        raise ConfigError("target: no target is configured; write a table [target.NAME]")
+    for name, table in file.target.items():
+        for complaint in complaints(name, table):
+            raise ConfigError(complaint)
+    return {name: _named(name, table, folder) for name, table in file.target.items()}
+
+
+def _named(name: str, table: TargetTable, folder: Path) -> Target:
+    values = {field: getattr(table, field) for field in table.__struct_fields__}
+    prompts = table.workload.prompts
+    if not prompts.startswith("builtin:"):
+        file = str((folder / Path(prompts).expanduser()).absolute())
+        values["workload"] = msgspec.structs.replace(table.workload, prompts=file)
+    return Target(name=name, **values)
 
 
 __all__ = [
     "Bytes",
     "Cleanup",
     "Gate",
-    "HostTable",
     "Ratio",
     "Seconds",
     "ServiceTable",
     "Speculation",
     "Target",
     "Workload",
+    "load_targets",
+    "read_targets",
 ]

@@ -6,13 +6,15 @@
     ├── ConfigError            wrong settings: option, marker or specdecode.toml   → exit status 4
     ├── BaselineError          a baseline file unreadable, newer, not writable      → exit status 4
     ├── MissingMetricError     a metric that was not measured (also AttributeError)
+    ├── SampleError            numbers that no verdict can be drawn from (also ValueError)
     ├── HostError              a command did not do what was asked of the host
     │   ├── NotRunError        it is known that the command did not run
     │   └── UnknownRunError    time-out or lost link: it may have run
     └── CaseError              a case that ends without a number; carries its outcome
         ├── BrokenError        unreachable, would not start, crashed, other settings than asked
         ├── DirtyError         the environment could not be proven clean
-        └── InvalidError       the load ran, but the number does not mean what it says
+        ├── InvalidError       the load ran, but the number does not mean what it says
+        └── RefusedError       a sweep over cases that were not all measured
 
 A message says what was found, where, and what to do next.
 """
@@ -36,6 +38,10 @@ class BaselineError(SpecDecodeError):
 
 class MissingMetricError(SpecDecodeError, AttributeError):
     """A metric that this engine or run did not provide; it never counts as passed."""
+
+
+class SampleError(SpecDecodeError, ValueError):
+    """Empty samples, or values that are zero, negative, infinite or not a number."""
 
 
 class HostError(SpecDecodeError):
@@ -66,3 +72,7 @@ class DirtyError(CaseError):
 
 class InvalidError(CaseError):
     outcome = "invalid"
+
+
+class RefusedError(CaseError):
+    outcome = "inconclusive"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ..config import Speculation
-    from ..model import SpecConfig
+    from ..model import Scalar, SpecConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,9 @@ class Launch:
     model: str | None = None
     port: int | None = None
     nodes: int = 1
+    draft_model: str | None = None
+    args: Mapping[str, Scalar] = field(default_factory=dict)
+    """Further speculation settings, in the form of ``Speculation.args``: what a target leaves unsaid."""
 
 
 @dataclass(frozen=True, slots=True)

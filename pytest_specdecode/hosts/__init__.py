@@ -26,6 +26,16 @@ class Child(Protocol):
         """The program's own pid on the host."""
         ...
 
+    @property
+    def instance(self) -> str:
+        """``pid:start time``: names this very process, whatever becomes of its pid."""
+        ...
+
+    @property
+    def killed(self) -> Sequence[int]:
+        """Pids that :meth:`stop` has signalled so far."""
+        ...
+
     def poll(self) -> int | None:
         """Exit status once it has ended, else None."""
         ...
@@ -35,7 +45,7 @@ class Child(Protocol):
         ...
 
     def descendants(self) -> Mapping[int, str]:
-        """Living processes that descend from it: pid → command line. Empty when all are gone."""
+        """Living processes that descend from it: pid → command line and owner. Empty when all are gone."""
         ...
 
     def log_tail(self, lines: int = 20) -> list[str]:
@@ -53,6 +63,11 @@ class Runner(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def python(self) -> str:
+        """A Python interpreter over there (3.9 or newer), for the questions that we bring along."""
+        ...
 
     def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> CommandResult: ...
 

@@ -57,6 +57,11 @@ class Service(Protocol):
         """End what :meth:`leftovers` names, by (pid, start time); nothing else."""
         ...
 
+    @property
+    def killed(self) -> Sequence[int]:
+        """Pids that stopping and killing have signalled so far, over all starts."""
+        ...
+
     def log_tail(self, lines: int = 20) -> list[str]: ...
 
     def restore(self) -> None:

@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+SUITE = --spec-steps=0,1,2,3 --spec-concurrency=1,2,4
+
+.PHONY: demo test lint coverage clean
+
+$(VENV)/.demo: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[demo,dev]'
+	touch $@
+
+## a real benchmark on this machine's CPU: recorded into a scratch folder, then judged against it
+demo:
+	@began=$$(date +%s) && \
+	$(MAKE) --no-print-directory $(VENV)/.demo && \
+	rm -rf .demo && mkdir .demo && \
+	$(BIN)/pytest $(SUITE) --spec-baselines=.demo/baselines --update-baselines && \
+	$(BIN)/pytest $(SUITE) --spec-baselines=.demo/baselines --spec-json=.demo/report.json && \
+	echo "demo: $$(( $$(date +%s) - began )) s in all, downloads included"
+
+## everything that needs neither GPU nor root
+test: $(VENV)/.dev
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+coverage: $(VENV)/.dev
+	$(BIN)/pytest --cov=pytest_specdecode --cov-report=term-missing:skip-covered
+
+clean:
+	rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,140 @@
+"""The distance between two sets of server starts, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ._noise import CLEAN, Noise, Sample, residuals, round_noise
+from ._stats import f_quantile, t_quantile
+
+OWN_NOISE = 0.01
+"""A case keeps its own variance where an F test at this level finds it larger than the pooled one …"""
+UNSTEADY = 0.001
+"""… and uses that of its current starts alone where they differ so much more (a server with two speeds)."""
+WIDEST = math.log(1000)
+"""Intervals end at a thousandfold, so that reports never hold an infinity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A log ratio with its standard error, degrees of freedom and what is to be said of it."""
+
+    center: float
+    error: float
+    df: float
+    notes: tuple[str, ...]
+
+    def bound(self, p: float, side: int) -> float:
+        """Where the log ratio ends with error probability ``p``: side −1 below, +1 above."""
+        if self.df <= 0:
+            return self.center + side * WIDEST
+        reach = t_quantile(p, self.df) * self.error if self.error else 0.0
+        return self.center + side * min(reach, WIDEST)
+
+
+def compare(now: Sequence[Sample], before: Sequence[Sample], noise: Noise, against: float = 0.0) -> Estimate:
+    """Mean of ``now`` less mean of ``before`` (or less ``against``), with its standard error."""
+    round_sd = max(math.sqrt(noise.round_var), round_noise([*now, *before]))
+    spread, notes = _start_noise(now, before, noise, round_sd)
+    df = spread.df
+    top = _mean(now, spread, round_sd)
+    bottom = _mean(before, spread, round_sd) if before else _Mean(against, 0.0, {}, 0)
+    nights = sum(
+        (top.nights.get(n, 0.0) - bottom.nights.get(n, 0.0)) ** 2 for n in {*top.nights, *bottom.nights}
+    )
+    night_var, night_df = noise.night
+    between, across = top.variance + bottom.variance, nights * night_var
+    total = between + across
+    if df > 0 and total > 0:
+        df = total**2 / (between**2 / df + across**2 / night_df)
+    if odd := top.odd + bottom.odd:
+        notes += (f"rounds of {odd} {'start' if odd == 1 else 'starts'} disagree, so that they count less",)
+    if before and across and _days(before) == 1:
+        notes += ("all baseline starts are of one day, so that nights are taken to differ by 0.5%",)
+    return Estimate(top.center - bottom.center, math.sqrt(total), df, notes)
+
+
+def _days(found: Sequence[Sample]) -> int:
+    return len({_day(s.session) for s in found})
+
+
+def _day(session: str) -> str:
+    """The date of a session named by ISO 8601, else the session itself."""
+    digits = session[:10]
+    return digits if len(digits) == 10 and digits[4] == digits[7] == "-" else session
+
+
+def _start_noise(
+    now: Sequence[Sample], before: Sequence[Sample], noise: Noise, round_sd: float
+) -> tuple[_Spread, tuple[str, ...]]:
+    """How starts of this case vary, and what is to be said of it."""
+    notes: tuple[str, ...] = ()
+    df = noise.start_df or noise.round_df
+    if not noise.start_df:
+        where = "sessions" if noise.night_df else "rounds"
+        notes = (f"no two baseline starts share a session: the noise between starts is that of its {where}",)
+    steady = [s for s in now if s.rounds.above <= CLEAN * round_sd]
+    rest, now_df = residuals(steady)
+    now_squares = sum(d * d for _, d in rest)
+    rest, before_df = residuals([s for s in before if s.rounds.above <= CLEAN * round_sd])
+    own_squares, own_df = now_squares + sum(d * d for _, d in rest), now_df + before_df
+    typical = noise.start_variance(now[0].rounds.n)
+    unsteady = "its starts differ far more than the baseline's: their own noise is used"
+    noisier = "noisier than the target's other cases: its own noise is used"
+    for squares, own, level, note in (
+        (now_squares, now_df, UNSTEADY, unsteady),
+        (own_squares, own_df, OWN_NOISE, noisier),
+    ):
+        if own and squares / own > typical * (f_quantile(level, own, df) if df > 0 else 0.0):
+            return _Spread(noise, float(own), own=squares / own), (*notes, note)
+    scale = 1.0
+    if now_df and typical:
+        scale = (df + now_squares / typical) / (df + now_df)
+    return _Spread(noise, df + now_df, scale=scale), notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """Variance of a start of this case, at ``df`` degrees of freedom:
+    the pooled one times ``scale``, or its own."""
+
+    noise: Noise
+    df: float
+    scale: float = 1.0
+    own: float | None = None
+
+    def variance(self, rounds: int) -> float:
+        return self.scale * self.noise.start_variance(rounds) if self.own is None else self.own
+
+
+@dataclass(frozen=True, slots=True)
+class _Mean:
+    """A weighted mean of starts: its variance apart from nights, each night's weight, and odd starts."""
+
+    center: float
+    variance: float
+    nights: dict[str, float]
+    odd: int
+
+
+def _mean(found: Sequence[Sample], spread: _Spread, round_sd: float) -> _Mean:
+    """Mean over starts, each counting alike but for those whose better rounds disagree with their median."""
+    spreads, extras = [], []
+    for s in found:
+        spreads.append(spread.variance(s.rounds.n))
+        extras.append(max(0.0, s.rounds.above - CLEAN * round_sd) ** 2)
+    weights = [1.0 if not e else v / (v + e) for v, e in zip(spreads, extras, strict=True)]
+    total = sum(weights)
+    if not total:
+        weights, total = [1.0] * len(found), float(len(found))
+    nights: dict[str, float] = defaultdict(float)
+    center = variance = 0.0
+    for s, w, v, e in zip(found, weights, spreads, extras, strict=True):
+        share = w / total
+        nights[s.session] += share
+        center += share * s.rounds.center
+        variance += share**2 * (v + e)
+    return _Mean(center, variance, nights, sum(e > 0 for e in extras))

@@ -1,0 +1,80 @@
+"""The steps of a clean-up, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..hosts import Host
+from ..hosts.processes import port_use
+from ..services import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is cleaned."""
+
+    host: Host
+    service: Service
+    port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that should not be there, as the message says it."""
+
+    text: str
+
+
+Probe = Callable[[Room], list[Finding]]
+Act = Callable[[Room, float], None]
+"""Given the room and the seconds that are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``probe`` finds what is in the way, ``act`` removes it; without ``act`` the step only waits.
+
+    ``share`` of the seconds that are left is what one act may take.
+    """
+
+    name: str
+    probe: Probe
+    tried: str
+    proven: str
+    act: Act | None = None
+    share: float = 1.0
+
+
+def _running(room: Room) -> list[Finding]:
+    state = room.service.state()
+    if not state.running:
+        return []
+    return [Finding(f"the service still runs: {state.detail or room.service.instance()}")]
+
+
+def _stop(room: Room, seconds: float) -> None:
+    room.service.stop(within_s=seconds)
+
+
+def _left(room: Room) -> list[Finding]:
+    return [Finding(f"pid {pid}: {command}") for pid, command in room.service.leftovers().items()]
+
+
+def _kill(room: Room, seconds: float) -> None:
+    del seconds
+    room.service.kill_leftovers()
+
+
+def _open(room: Room) -> list[Finding]:
+    if room.port is None:
+        return []
+    use = port_use(room.host, room.port)
+    return [] if use.closed else [Finding(f"port {room.port} is held by {use}")]
+
+
+STEPS: tuple[Step, ...] = (
+    Step("stop", _running, "stopping the service", "the service is stopped", _stop, share=0.6),
+    Step("kill", _left, "SIGTERM, then SIGKILL", "no process of an earlier start is left", _kill, share=0.6),
+    Step("port", _open, "waiting for it to close; it is not ours to kill", "port {port} is closed"),
+)

@@ -1,0 +1,139 @@
+"""What types alone cannot say of a target: ranges, and keys that must fit each other."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from .errors import ConfigError
+from .model import metric
+from .strict import shown
+
+if TYPE_CHECKING:
+    from .config import ServiceTable, TargetTable
+
+FLAGS, PORT = "{flags}", "{port}"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REQUESTS = re.compile(r"\s*(?:max\(\s*TERM\s*,\s*TERM\s*\)|TERM)\s*".replace("TERM", r"(?:\d+c?|c)"))
+
+
+def _at_least(least: float) -> Callable[[float], bool]:
+    return lambda value: math.isfinite(value) and value >= least
+
+
+def _distinct(values: list[int], least: int) -> bool:
+    return bool(values) and min(values) >= least and len(set(values)) == len(values)
+
+
+_RANGES: list[tuple[str, Callable[[Any], bool], str]] = [
+    ("machine", lambda v: bool(_NAME.fullmatch(v)), "letters, digits, '.', '_' and '-' only (a file name)"),
+    ("steps", lambda v: _distinct(v, 0), "different whole numbers, 0 (off) or more, at least one"),
+    ("concurrency", lambda v: _distinct(v, 1), "different whole numbers, 1 or more, at least one"),
+    ("reference_steps", _at_least(0), "0 (off) or more"),
+    ("speculation.topk", _at_least(1), "1 or more"),
+    ("speculation.draft_tokens", _at_least(1), "1 or more"),
+    ("service.ready_within", lambda v: v > 0, "longer than nothing"),
+    ("cleanup.within", lambda v: v > 0, "longer than nothing"),
+    ("workload.input_tokens", _at_least(1), "1 or more"),
+    ("workload.output_tokens", _at_least(2), "2 or more (one token has no decode speed)"),
+    ("workload.temperature", _at_least(0), "0 or more"),
+    ("workload.requests", lambda v: bool(_REQUESTS.fullmatch(v)), 'such as "max(4c, 16)", "4c" or "64"'),
+    ("workload.warmup_rounds", _at_least(0), "0 or more"),
+    ("workload.rounds", _at_least(1), "1 or more"),
+    ("workload.seed", _at_least(0), "0 or more"),
+    ("gate.metric", bool, "a metric's name, or several"),
+    ("gate.tolerance", lambda v: 0 < v < 1, 'between "0%" and "100%"'),
+    ("gate.confidence", lambda v: 0.5 < v < 1, "above 0.5 and below 1, such as 0.99"),
+    ("gate.restarts", _at_least(1), "1 or more"),
+]
+
+
+def complaints(name: str, table: TargetTable) -> Iterator[str]:
+    """What is wrong with a target, one line each: key, value, what was expected."""
+    key = f"target.{name}"
+    if not _NAME.fullmatch(name):
+        yield (
+            f"{key}: {shown(name)} cannot be a target's name: it becomes part of a file name, so letters, "
+            "digits, '.', '_' and '-' only, starting with a letter or digit, at most 64"
+        )
+    for path, fits, expected in _RANGES:
+        value = attrgetter(path)(table)
+        if value is not None and not fits(value):
+            yield f"{key}.{path}: {shown(value)}; expected {expected}"
+    if table.gate.margin > table.gate.tolerance:
+        margin, tolerance = (f'"{v * 100:g}%"' for v in (table.gate.margin, table.gate.tolerance))
+        yield f"{key}.gate.margin: {margin} is more than gate.tolerance, {tolerance}"
+    yield from _metrics(key, table.gate.metrics)
+    yield from _address(key, table)
+    yield from _service(key, table.service)
+
+
+def _metrics(key: str, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        try:
+            metric(name)
+        except ConfigError as error:
+            yield f"{key}.gate.metric: {error}"
+
+
+def _address(key: str, table: TargetTable) -> Iterator[str]:
+    if table.api_key_env is not None and not _ENV_NAME.fullmatch(table.api_key_env):
+        yield (
+            f"{key}.api_key_env: expected the name of an environment variable, such as "
+            '"SGLANG_API_KEY", never the key itself (the value is not shown)'
+        )
+    if table.url is not None:
+        yield from _url(f"{key}.url", table.url)
+    elif table.service.external:
+        yield f"{key}.url: missing; an external service needs the address where it answers"
+    elif table.service.launch and not any(PORT in part for part in table.service.launch):
+        yield f'{key}.url: missing; give it, or put "{PORT}" into the launch command'
+
+
+def _url(key: str, url: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        yield f'{key}: {shown(url)} is not an address such as "http://127.0.0.1:30000"'
+    elif parts.username or parts.password or parts.query or parts.fragment:
+        yield f"{key}: must have no user, password or query (not shown); keys go through api_key_env"
+
+
+def _service(key: str, service: ServiceTable) -> Iterator[str]:
+    key = f"{key}.service"
+    given = [name for name in ("command", "start", "stop") if getattr(service, name) is not None]
+    given += ["external"] if service.external else []
+    if given not in (["command"], ["start", "stop"], ["external"]):
+        has = f"found {' and '.join(given)}" if given else "found none of them"
+        yield f"{key}: expected exactly one of command, start and stop together, external = true; {has}"
+        return
+    for name in ("command", "start", "stop"):
+        yield from _argv(f"{key}.{name}", getattr(service, name), flags=name != "stop")
+    if service.external and (service.extra_args or service.env):
+        yield f"{key}.external: runs whatever we do, so extra_args and env have no effect; leave them out"
+
+
+def _argv(key: str, argv: list[str] | None, *, flags: bool) -> Iterator[str]:
+    if argv is None:
+        return
+    if not argv or not argv[0]:
+        yield f"{key}: {shown(argv)} names no program"
+    for i, part in enumerate(argv):
+        if FLAGS in part and part != FLAGS:
+            yield f'{key}[{i}]: {shown(part)} has {FLAGS} inside; it must be an element of its own, "{FLAGS}"'
+    count = argv.count(FLAGS)
+    if flags and count != 1:
+        yield (
+            f'{key}: has "{FLAGS}" {count} times; exactly one list element "{FLAGS}" says where the '
+            "speculation flags go (without it every configuration would run alike)"
+        )
+    if not flags and count:
+        yield f'{key}: "{FLAGS}" belongs into the command that starts the engine'

@@ -1,0 +1,105 @@
+"""The end of a benchmark session: what is recorded, written and said."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from .errors import BaselineError, ConfigError
+from .exitstatus import exit_status
+from .gating import Gate
+from .ledger import CaseSummary
+from .machine import hardware
+from .model import Outcome
+from .recording import Policy, Recording, record
+from .report.compare import comparer
+from .report.jsonfile import report, write_report
+from .report.terminal import Heading, recorded_lines, summary_line, table_lines
+from .state import State
+
+
+def finish(config: pytest.Config, state: State) -> list[str]:
+    """Record, write the report file, and return the lines to show.
+
+    What could not be written is said, and kept in ``state.unwritten``.
+    """
+    lines = _tables(state)
+    if state.settings.record:
+        lines += _record(state)
+    data = report(state.ledger, target=state.run.target.name, machine=state.run.target.machine or "")
+    if state.settings.json_file is not None:
+        try:
+            write_report(state.settings.json_file, data)
+        except ConfigError as error:
+            state.unwritten.append(str(error))
+    config.hook.pytest_specdecode_report(config=config, report=data)
+    return [*lines, *state.unwritten, *state.notes, summary_line(state.ledger)]
+
+
+def ending(state: State) -> int:
+    """The exit status of the session."""
+    if state.unwritten:
+        return pytest.ExitCode.USAGE_ERROR
+    slower = [Outcome.REGRESSED for written in state.refused if written.slower]
+    tests, cases = state.ledger.tests, state.ledger.cases
+    measured = any(not test.failed for test in tests) or any(case.valid_starts for case in cases)
+    return exit_status([*state.failures, *slower], measured=measured)
+
+
+def _tables(state: State) -> list[str]:
+    cases = state.ledger.cases
+    if not any(case.valid_starts for case in cases):
+        return []
+    target = state.run.target
+    heading = Heading(
+        target.name,
+        hardware=hardware(state.run.facts),
+        engine=f"{target.engine} {state.run.context.get('engine_version', '')}".strip(),
+        workload=f"output {target.workload.output_tokens} tok",
+    )
+    width = shutil.get_terminal_size((120, 24)).columns
+    lines: list[str] = []
+    for name in target.gate.metrics:
+        lines += table_lines(
+            cases,
+            name,
+            heading=heading,
+            compare=comparer(cases, name),
+            reference_steps=target.reference_steps,
+            width=width,
+        )
+        lines.append("")
+    return lines
+
+
+def _record(state: State) -> list[str]:
+    about = state.ledger.targets.get(state.run.target.name)
+    if about is None:
+        return ["recorded nothing: no server was started"]
+    recordings = [_recording(state, summary) for summary in state.ledger.cases]
+    policy = Policy(
+        Gate.of(state.run.target.gate, None),
+        extend=state.settings.extend,
+        accept_slower=state.settings.accept_slower,
+    )
+    try:
+        written = record(
+            state.settings.baselines_dir,
+            about.machine,
+            recordings,
+            identity=about.identity,
+            context=about.context,
+            policy=policy,
+        )
+    except BaselineError as error:
+        state.unwritten.append(str(error))
+        return []
+    state.refused += [w for w in written if w.refused]
+    return recorded_lines(written)
+
+
+def _recording(state: State, summary: CaseSummary) -> Recording:
+    bad = (Outcome.BROKEN, Outcome.DIRTY, Outcome.INVALID)
+    problem = next((f"{t.outcome}: {t.reason}" for t in summary.tests if t.outcome in bad), "")
+    return Recording(summary.case, summary.starts, len(state.plan.case_restarts(summary.case)), problem)

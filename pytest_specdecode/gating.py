@@ -1,0 +1,142 @@
+"""From a case's starts and its stored baseline to one outcome, by the gates of a test. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .config import Gate as GateTable
+from .errors import InvalidError, MissingMetricError
+from .markers import GateMark
+from .model import CaseStart, Outcome, metric, summarize
+from .verdict import Noise, Start, Verdict, floor_verdict, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What ``measurement >= baseline`` asks for in one test."""
+
+    metrics: tuple[str, ...]
+    tolerance: float
+    margin: float
+    confidence: float
+    floor: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: GateTable, mark: GateMark | None) -> Gate:
+        """The target's gate, with what the test's marker says instead."""
+        mark = mark or GateMark()
+        names = (table.metric,) if isinstance(table.metric, str) else tuple(table.metric)
+        return cls(
+            metrics=mark.metrics or names,
+            tolerance=float(table.tolerance) if mark.tolerance is None else mark.tolerance,
+            margin=float(table.margin) if mark.margin is None else mark.margin,
+            confidence=table.confidence,
+            floor=mark.floor,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the baselines hold for one case.
+
+    ``starts`` by metric. ``problem`` says why nothing can be compared with (outcome NO_BASELINE or
+    INCOMPARABLE); a stored case with nothing but floors has neither starts nor a problem.
+    """
+
+    starts: Mapping[str, Sequence[Start]] = field(default_factory=dict)
+    floor: Mapping[str, float] = field(default_factory=dict)
+    problem: Outcome | None = None
+    reason: str = ""
+    changes: tuple[str, ...] = ()
+    """What differs in ``context`` since it was recorded, for the message of a regression."""
+    history: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Stored start medians of every metric, for the split of a regression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The outcome of one case in one test. None while it is undecided and another restart may follow."""
+
+    outcome: Outcome | None
+    reason: str = ""
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How many looks and comparisons share the session's error rate."""
+
+    looks: int
+    cases: int
+
+
+def as_starts(starts: Sequence[CaseStart], name: str, session: str = "current") -> tuple[Start, ...]:
+    """The starts' rounds of one metric, as the verdict wants them.
+
+    :raises InvalidError: when a start did not measure that metric: a missing metric never passes.
+    """
+    try:
+        summarize(starts, name)
+    except MissingMetricError as error:
+        raise InvalidError(f"the gate needs {name}, and {error}") from None
+    return tuple(Start(s.start_id, session, s.values(name)) for s in starts)
+
+
+def judge_case(
+    starts: Sequence[CaseStart],
+    stored: Stored,
+    gate: Gate,
+    *,
+    family: Family,
+    noise: Mapping[str, Noise],
+    last: bool,
+) -> Judgement:
+    """The judgement over all restarts so far; the worst metric decides.
+
+    :param noise: pooled noise of the target's baselines, by metric.
+    :param last: no further restart will follow, so undecided becomes inconclusive.
+    """
+    if stored.problem is not None:
+        return Judgement(stored.problem, stored.reason, changes=stored.changes)
+    floors = {**stored.floor, **gate.floor}
+    by_baseline = gate.metrics if stored.starts else ()
+    missing = [name for name in by_baseline if name not in stored.starts]
+    if missing:
+        reason = f"the stored baseline has no {missing[0]}; record it again"
+        return Judgement(Outcome.NO_BASELINE, reason)
+    verdicts: dict[str, Verdict] = {}
+    for name in by_baseline:
+        verdicts[name] = judge(
+            as_starts(starts, name),
+            stored.starts[name],
+            tolerance=gate.tolerance,
+            margin=gate.margin,
+            confidence=gate.confidence,
+            looks=family.looks,
+            cases=family.cases,
+            noise=noise.get(name),
+            higher_is_better=metric(name).higher_is_better,
+        )
+    for name, floor in floors.items():
+        verdicts[f"{name} floor" if name in verdicts else name] = floor_verdict(
+            as_starts(starts, name),
+            floor,
+            tolerance=gate.tolerance,
+            confidence=gate.confidence,
+            looks=family.looks,
+            cases=family.cases,
+            noise=noise.get(name),
+            higher_is_better=metric(name).higher_is_better,
+        )
+    return _worst(verdicts, stored.changes, last=last)
+
+
+def _worst(verdicts: Mapping[str, Verdict], changes: tuple[str, ...], *, last: bool) -> Judgement:
+    order = ("regressed", "undecided", "pass")
+    outcomes = sorted((v.outcome for v in verdicts.values()), key=order.index)
+    reason = next(f"{name}: {v.reason}" for name, v in verdicts.items() if v.outcome == outcomes[0])
+    if outcomes[0] == "undecided":
+        return Judgement(Outcome.INCONCLUSIVE if last else None, reason, verdicts, changes)
+    return Judgement(Outcome(outcomes[0]), reason, verdicts, changes)

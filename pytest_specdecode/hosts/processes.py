@@ -1,0 +1,149 @@
+"""Questions about a host's processes and ports, answered by :mod:`pytest_specdecode.procfs` over there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UnknownRunError
+from . import CommandResult, Host
+from .redaction import redact
+from .ship import shipped, words_of
+
+PROTECTED = (
+    "nvidia-persistenced",
+    "nv-hostengine",
+    "dcgm*",
+    "nvidia-cuda-mps-*",
+    "nvidia-fabricmanager",
+    "nv-fabricmanager",
+    "Xorg",
+    "Xwayland",
+    "gdm*",
+    "sshd",
+    "sshd-session",
+)
+"""Base names of executables that are never killed, whatever the settings."""
+
+_TIMEOUT_S = 30.0
+Key = tuple[int, int]
+"""(pid, start time in clock ticks after boot): names one process, whatever becomes of its pid."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """A process as messages show it; the command line is free of secrets."""
+
+    pid: int
+    start: int
+    owner: str
+    command: str
+
+    @property
+    def key(self) -> Key:
+        return (self.pid, self.start)
+
+    def __str__(self) -> str:
+        return f"pid {self.pid} ({self.owner}): {self.command}"
+
+
+@dataclass(frozen=True, slots=True)
+class PortUse:
+    """Who uses a TCP port. ``owners`` are the users of its listening sockets, known even where the processes
+    that hold them may not be seen."""
+
+    holders: tuple[ProcessInfo, ...] = ()
+    owners: tuple[str, ...] = ()
+    inodes: tuple[int, ...] = ()
+    instances: tuple[str, ...] = ()
+    """The oldest visible holder of each socket as ``pid:start``, else ``socket:inode``."""
+    answers: bool = False
+
+    @property
+    def closed(self) -> bool:
+        return not self.inodes and not self.answers
+
+    def __str__(self) -> str:
+        if self.holders:
+            return "; ".join(map(str, self.holders))
+        if self.owners:
+            return f"a process of {', '.join(self.owners)} that may not be seen from here"
+        return "something that takes connections on it but listens outside of this network namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """What became of a signal. ``refused``: pid → why it was not sent."""
+
+    signalled: tuple[int, ...]
+    refused: Mapping[int, str]
+
+
+def _ask(host: Host, *words: str) -> Any:
+    argv, source = shipped(host.python, ("pytest_specdecode.procfs",), words)
+    result = host.run(argv, timeout=_TIMEOUT_S, stdin=source)
+    if result.status != 0:
+        last = result.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise UnknownRunError(
+            f"{host.name}: looking at its processes failed (status {result.status}): {last[0]}"
+        )
+    return json.loads(result.stdout)
+
+
+def _info(plain: Mapping[str, Any]) -> ProcessInfo:
+    return ProcessInfo(plain["pid"], plain["start"], plain["owner"], shlex.join(redact(plain["argv"])))
+
+
+def port_use(host: Host, port: int) -> PortUse:
+    """Who listens on ``port``."""
+    plain = _ask(host, "port", str(port))
+    oldest: dict[int, tuple[int, int]] = {}
+    for p in plain["holders"]:
+        for inode in p["inodes"]:
+            oldest[inode] = min(oldest.get(inode, (p["start"], p["pid"])), (p["start"], p["pid"]))
+    inodes = sorted(s["inode"] for s in plain["sockets"])
+    return PortUse(
+        holders=tuple(map(_info, plain["holders"])),
+        owners=tuple(sorted({s["owner"] for s in plain["sockets"]})),
+        inodes=tuple(inodes),
+        instances=tuple(
+            sorted({f"{oldest[i][1]}:{oldest[i][0]}" if i in oldest else f"socket:{i}" for i in inodes})
+        ),
+        answers=plain["answers"],
+    )
+
+
+def free_port(host: Host) -> int:
+    """A TCP port that nobody uses, outside the range that outgoing connections take theirs from."""
+    return int(_ask(host, "free-port"))
+
+
+def orphans(host: Host) -> tuple[ProcessInfo, ...]:
+    """What earlier sessions started and could not end (their supervisors were killed, too)."""
+    return tuple(map(_info, _ask(host, "orphans")))
+
+
+def alive(host: Host, keys: Sequence[Key]) -> tuple[ProcessInfo, ...]:
+    """Those of ``keys`` that still live."""
+    return tuple(map(_info, _ask(host, "alive", *(f"{p}:{s}" for p, s in keys)))) if keys else ()
+
+
+def send(
+    host: Host, number: signal.Signals, keys: Sequence[Key], protect: Sequence[str] = PROTECTED
+) -> Signalled:
+    """Signal exactly these processes; never the protected, PID 1, kernel threads, our own ancestors there."""
+    if not keys:
+        return Signalled((), {})
+    plain = _ask(host, "signal", str(int(number)), ",".join(protect), *(f"{p}:{s}" for p, s in keys))
+    return Signalled(tuple(plain["signalled"]), {int(pid): why for pid, why in plain["refused"].items()})
+
+
+def killed_by(result: CommandResult) -> tuple[int, ...]:
+    """Pids that a command signalled, where it was one of ours."""
+    if result.status != 0 or list(words_of(result.argv))[:1] != ["signal"]:
+        return ()
+    return tuple(json.loads(result.stdout)["signalled"])

@@ -1,0 +1,224 @@
+"""The record of a run, made of events; what reports and exit status are derived from.
+
+Events are frozen and JSON-able, so that a worker's travel on its test reports to the controller
+(:meth:`Ledger.drain` there, :meth:`Ledger.absorb` here).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from .model import Case, CaseStart, Outcome, ServerStart, SpecConfig, metric_names, summarize
+
+
+@dataclass(frozen=True, slots=True)
+class TestRecord:
+    """A test that ended: one item, at its deciding restart. Skipped restarts leave no record."""
+
+    __test__ = False  # pytest must not collect it
+
+    id: str
+    """File and function, ``test_qwen.py::test_floor``. Parameters of this plugin are left out (they are the
+    fields below); a test's own ones stay, since records with equal fields count as one test run again."""
+    target: str
+    outcome: Outcome
+    config: SpecConfig | None = None
+    """None for tests over the whole session (sweep) or without a server."""
+    concurrency: int | None = None
+    restart: int | None = None
+    reason: str = ""
+    verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By metric: outcome, ratio, low, high, slower, and what else the verdict says; plain values."""
+    failed: bool = False
+    """Whether pytest counts it as failed or as an error."""
+
+    @property
+    def case(self) -> Case | None:
+        if self.config is None or self.concurrency is None:
+            return None
+        return Case(self.target, self.config, self.concurrency)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseMeasured:
+    """A case was measured on one server start. Measured again on the same start, the later one counts."""
+
+    case: Case
+    start: CaseStart
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRecord:
+    """A command of the audit trail, secrets redacted. ``at``: ISO 8601, UTC. ``status`` None: unknown."""
+
+    at: str
+    host: str
+    argv: tuple[str, ...]
+    status: int | None
+    seconds: float
+    output: str = ""
+    killed: tuple[int, ...] = ()
+    """Pids that this command ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecord:
+    """What was measured: names the baseline file, and fills the report's identity and context."""
+
+    target: str
+    machine: str
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+Event = ServerStart | CaseMeasured | TestRecord | CommandRecord | TargetRecord
+
+_KINDS: Mapping[str, type[Event]] = MappingProxyType(
+    {
+        "start": ServerStart,
+        "case": CaseMeasured,
+        "test": TestRecord,
+        "command": CommandRecord,
+        "target": TargetRecord,
+    }
+)
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def to_plain(event: Event) -> dict[str, Any]:
+    """The event as JSON-able data, its kind under ``event``; a NaN field is left out."""
+    import msgspec  # noqa: PLC0415  (kept out of sessions that run no benchmark)
+
+    plain = msgspec.to_builtins(event)
+    known = {name: value for name, value in plain.items() if not _is_nan(value)}
+    return {"event": _NAMES[type(event)], **known}
+
+
+def from_plain(plain: Mapping[str, Any]) -> Event:
+    """The inverse of :func:`to_plain`."""
+    import msgspec  # noqa: PLC0415
+
+    fields = {name: value for name, value in plain.items() if name != "event"}
+    event: Event = msgspec.convert(fields, _KINDS[plain["event"]])
+    return event
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSummary:
+    """All that the run knows of one case."""
+
+    case: Case
+    tests: tuple[TestRecord, ...]
+    starts: tuple[CaseStart, ...]
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The worst of its tests'; None while none has ended."""
+        return max((t.outcome for t in self.tests), key=lambda outcome: outcome.rank, default=None)
+
+    @property
+    def valid_starts(self) -> tuple[CaseStart, ...]:
+        return tuple(start for start in self.starts if start.valid)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Each metric that all valid starts have: geometric mean over them of the median of rounds."""
+        starts = self.valid_starts
+        return {name: summarize(starts, name) for name in metric_names(starts)}
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Events of a run, and what follows from them."""
+
+    seconds: float = 0.0
+    """How long the run took; whoever owns the clock sets it."""
+    _events: list[Event] = field(default_factory=list)
+    _drained: int = 0
+
+    def add(self, event: Event) -> None:
+        self._events.append(event)
+
+    def describe(
+        self, *, target: str, machine: str, identity: Mapping[str, Any], context: Mapping[str, Any]
+    ) -> None:
+        """Say what is measured, once that is known."""
+        self.add(TargetRecord(target, machine, identity, context))
+
+    def drain(self) -> list[dict[str, Any]]:
+        """Events since the last call, as plain data."""
+        fresh = self._events[self._drained :]
+        self._drained = len(self._events)
+        return [to_plain(event) for event in fresh]
+
+    def absorb(self, plain: Iterable[Mapping[str, Any]]) -> None:
+        """Add the events that another ledger drained."""
+        for event in plain:
+            self.add(from_plain(event))
+
+    @property
+    def tests(self) -> list[TestRecord]:
+        """In the order they ended; a re-run replaces what it repeats."""
+        latest = {
+            (e.id, e.target, e.config, e.concurrency, e.restart): e
+            for e in self._events
+            if isinstance(e, TestRecord)
+        }
+        return list(latest.values())
+
+    @property
+    def server_starts(self) -> list[ServerStart]:
+        return list({e.id: e for e in self._events if isinstance(e, ServerStart)}.values())
+
+    @property
+    def commands(self) -> list[CommandRecord]:
+        return [e for e in self._events if isinstance(e, CommandRecord)]
+
+    @property
+    def targets(self) -> dict[str, TargetRecord]:
+        """By name; the latest record of each."""
+        return {e.target: e for e in self._events if isinstance(e, TargetRecord)}
+
+    def starts_of(self, case: Case) -> tuple[CaseStart, ...]:
+        """The case on each server start, in order of measurement."""
+        latest: dict[str, CaseStart] = {}
+        for e in self._events:
+            if isinstance(e, CaseMeasured) and e.case == case:
+                latest[e.start.start_id] = e.start
+        return tuple(latest.values())
+
+    @property
+    def cases(self) -> list[CaseSummary]:
+        """By target, configuration and concurrency; also those of which only a failure is known."""
+        found = {e.case for e in self._events if isinstance(e, CaseMeasured)}
+        tests = self.tests
+        found |= {test.case for test in tests if test.case is not None}
+        return [
+            CaseSummary(case, tuple(t for t in tests if t.case == case), self.starts_of(case))
+            for case in sorted(found, key=case_order)
+        ]
+
+    @property
+    def counts(self) -> Counter[Outcome]:
+        """Tests by outcome."""
+        return Counter(test.outcome for test in self.tests)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def case_order(case: Case) -> tuple[Any, ...]:
+    """Sorts cases by target, configuration (steps first) and concurrency."""
+    return (case.target, *config_order(case.config), case.concurrency)
+
+
+def config_order(config: SpecConfig) -> tuple[Any, ...]:
+    """Sorts configurations: steps first."""
+    args = tuple((name, str(value)) for name, value in config.args)
+    return (config.steps, config.algorithm or "", config.topk or 0, config.draft_tokens or 0, args)

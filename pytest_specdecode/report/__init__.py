@@ -1,0 +1,1 @@
+"""What was measured → lines and files. Pure, but for the writing."""

@@ -1,0 +1,206 @@
+"""What a failing comparison says: at first sight (at most seven lines), and in full."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from ..model import Case, Outcome, metric
+from .text import case_label, number, percent, share
+
+if TYPE_CHECKING:
+    from ..gating import Judgement
+    from ..verdict import Verdict
+
+LINES = 7
+FLOOR = " floor"
+"""Ends the name of a verdict against a floor, where the metric is judged against a baseline too."""
+_REPLACED = ("--spec-steps", "--spec-concurrency", "--spec-json", "--spec-inconclusive")
+_RECORD = ("--update-baselines", "--spec-update-baselines")
+
+
+class Judged(Protocol):
+    """A measurement with its judgement."""
+
+    @property
+    def case(self) -> Case: ...
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+    @property
+    def judgement(self) -> Judgement | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What a message needs beside the judgement.
+
+    ``history``: stored start medians by metric; ``args``: the arguments that pytest was called with.
+    """
+
+    history: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    args: Sequence[str] = ()
+
+    def old(self, name: str) -> float | None:
+        """The stored number of a metric: the geometric mean over its starts."""
+        values = self.history.get(name, ())
+        return (
+            math.exp(math.fsum(map(math.log, values)) / len(values)) if values and min(values) > 0 else None
+        )
+
+
+def comparison_lines(measured: Judged, background: Background | None = None) -> list[str]:
+    """Line 1 the outcome and what to do, then what decided it; at most seven lines."""
+    return _lines(measured, background or Background())[:LINES]
+
+
+def full_text(measured: Judged, background: Background | None = None) -> str:
+    """All that is known of the comparison, for a section of the test's report."""
+    background = background or Background()
+    judgement = measured.judgement
+    verdicts = judgement.verdicts if judgement else {}
+    others = [f"{name}: {verdict.reason}" for name, verdict in verdicts.items()]
+    figures = [
+        f"{name:<20} {_change(background.old(name), value)} {metric(name).unit}"
+        for name, value in measured.metrics.items()
+    ]
+    return "\n".join([*_lines(measured, background), *others, "", "all metrics, stored → now:", *figures])
+
+
+def record_command(case: Case, args: Sequence[str]) -> str:
+    """The command that records a baseline of ``case``, after the one that was run."""
+    kept: list[str] = []
+    rest = iter(args)
+    for arg in rest:
+        if arg in _REPLACED:
+            next(rest, None)
+        elif arg.partition("=")[0] not in (*_REPLACED, *_RECORD):
+            kept.append(arg)
+    wanted = [f"--spec-steps={case.config.steps}", f"--spec-concurrency={case.concurrency}", _RECORD[0]]
+    return shlex.join(["pytest", *kept, *wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Why decode got slower: time per token = step time / tokens per step, so its change is a product.
+
+    Each is a factor of time, above 1 where something was lost.
+    """
+
+    time_per_token: float
+    tokens_lost: float
+    step_time_gained: float
+
+    @classmethod
+    def of(cls, now: Mapping[str, float], old: Callable[[str], float | None]) -> Split | None:
+        """None where a side has no step counters."""
+        step, tokens = old("step_ms"), old("tokens_per_step")
+        if not step or not tokens or not now.get("step_ms") or not now.get("tokens_per_step"):
+            return None
+        tokens_lost = tokens / now["tokens_per_step"]
+        step_time = now["step_ms"] / step
+        return cls(tokens_lost * step_time, tokens_lost, step_time)
+
+    @property
+    def cause(self) -> str:
+        """The larger part, and what it usually means."""
+        if max(self.tokens_lost, self.step_time_gained) <= 1:
+            return "decode itself is not slower: look at queueing and prefill"
+        if self.tokens_lost >= self.step_time_gained:
+            return "mostly tokens per step: drafts fit worse (model, prompt or sampling changed)"
+        return "mostly step time: steps take longer (kernels, clocks or batch changed)"
+
+
+def _lines(measured: Judged, background: Background) -> list[str]:
+    judgement = measured.judgement
+    if judgement is None or judgement.outcome is None:
+        return [f"{case_label(measured.case)}: not judged yet"]
+    first = _FIRST.get(judgement.outcome, _plain)
+    lines = [f"{judgement.outcome}: {case_label(measured.case)}: {first(measured, judgement, background)}"]
+    lines += [
+        line for name, verdict in _worst(judgement)[:3] for line in _figures(name, verdict, measured, background)
+    ]
+    if judgement.outcome is Outcome.REGRESSED:
+        lines += _split_lines(measured, background)
+        if judgement.changes:
+            lines.append(f"since the baseline: {', '.join(judgement.changes)}")
+        else:
+            lines.append("since the baseline: nothing that is recorded has changed")
+    return lines
+
+
+def _regressed(measured: Judged, judgement: Judgement, background: Background) -> str:
+    name, verdict = _worst(judgement)[0]
+    stem = name.removesuffix(FLOOR)
+    against = "what is stored" if name == stem else "its floor"
+    return (
+        f"{stem} is worse than {against} by {share(1 - verdict.ratio)}; find the cause below, or accept it: "
+        f"{record_command(measured.case, background.args)} --spec-accept-slower"
+    )
+
+
+def _inconclusive(_measured: Judged, judgement: Judgement, _background: Background) -> str:
+    return (
+        f"{judgement.reason}; allow more restarts (--spec-restarts) or rounds (--spec-rounds), or widen the "
+        "tolerance"
+    )
+
+
+def _record(measured: Judged, judgement: Judgement, background: Background) -> str:
+    return f"{judgement.reason}; record it: {record_command(measured.case, background.args)}"
+
+
+def _plain(_measured: Judged, judgement: Judgement, _background: Background) -> str:
+    return judgement.reason
+
+
+_FIRST: Mapping[Outcome, Callable[[Judged, Judgement, Background], str]] = {
+    Outcome.REGRESSED: _regressed,
+    Outcome.INCONCLUSIVE: _inconclusive,
+    Outcome.NO_BASELINE: _record,
+    Outcome.INCOMPARABLE: _record,
+}
+
+
+def _worst(judgement: Judgement) -> list[tuple[str, Verdict]]:
+    """The verdicts that decided: those of the worst outcome, the largest loss first."""
+    order = ("regressed", "undecided", "pass")
+    if not judgement.verdicts:
+        return []
+    worst = min((v.outcome for v in judgement.verdicts.values()), key=order.index)
+    found = [(name, v) for name, v in judgement.verdicts.items() if v.outcome == worst]
+    return sorted(found, key=lambda pair: pair[1].ratio)
+
+
+def _figures(name: str, verdict: Verdict, measured: Judged, background: Background) -> Iterator[str]:
+    stem = name.removesuffix(FLOOR)
+    now = measured.metrics.get(stem)
+    if now is None:
+        return
+    old = background.old(stem) if name == stem else None
+    if old is None:
+        old = now / verdict.ratio if metric(stem).higher_is_better else now * verdict.ratio
+    yield (
+        f"{name}: {_change(old, now)} {metric(stem).unit}, × {verdict.ratio:.3f} "
+        f"(between {verdict.low:.3f} and {verdict.high:.3f}; below 1 is worse)"
+    )
+
+
+def _split_lines(measured: Judged, background: Background) -> Iterator[str]:
+    split = Split.of(measured.metrics, background.old)
+    if split is None:
+        return
+    now = measured.metrics
+    yield (
+        f"decode time per token {percent(split.time_per_token)} = "
+        f"tokens per step {_change(background.old('tokens_per_step'), now['tokens_per_step'])} "
+        f"({percent(split.tokens_lost)} time) × step time "
+        f"{_change(background.old('step_ms'), now['step_ms'])} ms ({percent(split.step_time_gained)} time)"
+    )
+    yield split.cause
+
+
+def _change(old: float | None, now: float) -> str:
+    return number(now) if old is None else f"{number(old)} → {number(now)}"

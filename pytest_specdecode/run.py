@@ -1,0 +1,301 @@
+"""The lifecycle of what is measured: clean, start, check, measure, stop. No pytest."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from . import __version__, cleanroom, machine
+from .config import Target
+from .engines import Counters, Engine, Launch, Settings
+from .engines.http import HttpxHttp
+from .engines.registry import load_engine
+from .errors import BrokenError, ConfigError
+from .hosts import Host
+from .hosts.audit import AuditedHost, redact
+from .ledger import CommandRecord, Ledger, TargetRecord
+from .load.measure import measure
+from .load.prompts import check_prompts
+from .load.requests import workload_digest
+from .markers import Defaults
+from .model import Case, CaseStart, ServerStart, SpecConfig
+from .services import Service
+from .services.registry import free_port, make_service
+from .startup import log_lines, verify, wait_ready
+
+HELP_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running, checked server: the ``spec_server`` fixture."""
+
+    start: ServerStart
+    url: str
+    model: str | None
+    engine: Engine
+    http: HttpxHttp
+    argv: tuple[str, ...]
+    reported: Settings
+    service: Service
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def start_id(self) -> str:
+        return self.start.id
+
+    @property
+    def config(self) -> SpecConfig:
+        return self.start.config
+
+    @property
+    def settings(self) -> Settings:
+        """What the engine itself says it runs."""
+        return self.reported
+
+    def counters(self) -> Counters:
+        """The engine's running totals, now."""
+        return self.engine.counters(self.http)
+
+    def log_tail(self, lines: int = 20) -> list[str]:
+        """The last lines of the engine's log."""
+        return self.service.log_tail(lines)
+
+    def instance(self) -> str:
+        return self.service.instance()
+
+    def died(self) -> str | None:
+        state = self.service.state()
+        return None if state.running else f"{state.detail}{log_lines(self.service)}"
+
+
+class Run:
+    """One target over one session.
+
+    :param say: told what is going on, one short line each time
+    """
+
+    def __init__(self, target: Target, ledger: Ledger, *, host: Host, say: Callable[[str], None]) -> None:
+        self.target = target
+        self.ledger = ledger
+        self.engine = load_engine(target.engine)
+        self.host = AuditedHost(host, ledger.add)
+        self.service = make_service(target, self.host)
+        self.session_id = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+        self.identity: dict[str, Any] = {}
+        self.context: dict[str, Any] = {}
+        self._say = say
+        self._server: Server | None = None
+        self._http: HttpxHttp | None = None
+        self._starts = 0
+        self._facts: machine.Facts | None = None
+        self._help: str | None = None
+
+    # -- before anything is stopped -------------------------------------------------------------------
+
+    @property
+    def launch(self) -> Launch:
+        """What the launch command says, as configured."""
+        return self.engine.read_launch(self.service.command((), 0))
+
+    @property
+    def defaults(self) -> Defaults:
+        """What a configuration is made of where a test does not say."""
+        table = self.target.speculation
+        return Defaults(
+            table.algorithm or self.launch.algorithm, table.topk or 1, table.draft_tokens, dict(table.args)
+        )
+
+    @property
+    def facts(self) -> machine.Facts:
+        """The machine's facts; asked for once."""
+        if self._facts is None:
+            self._facts = machine.gather(self.host)
+        return self._facts
+
+    @property
+    def machine(self) -> str:
+        """The machine's name in baseline files."""
+        return self.target.machine or machine.machine_slug(self.facts)
+
+    def check(self, configs: Iterable[SpecConfig]) -> None:
+        """Everything that can be known to be wrong before the first stop.
+
+        :raises ConfigError: naming what cannot be run.
+        """
+        configs = list(configs)
+        check_prompts(self.target.workload, Path())
+        if self.launch.nodes > 1:
+            raise ConfigError(f"target {self.target.name}: an engine over several nodes is not supported")
+        if not self.service.managed and len(configs) > 1:
+            raise ConfigError(
+                f"target {self.target.name} is external, so it runs one configuration; "
+                f"{len(configs)} were asked for (steps {', '.join(str(c.steps) for c in configs)})"
+            )
+        for config in configs:
+            if self.service.managed:
+                if config.steps and config.algorithm is None:
+                    raise ConfigError(
+                        f"target {self.target.name}: steps={config.steps} needs an algorithm; neither "
+                        "speculation.algorithm nor the launch command names one"
+                    )
+                self._flags(config)
+        self.api_key()
+
+    def api_key(self) -> str | None:
+        """The key of ``api_key_env``; never stored, never printed.
+
+        :raises ConfigError: when the variable is named but not set.
+        """
+        name = self.target.api_key_env
+        if name is None:
+            return None
+        if not os.environ.get(name):
+            raise ConfigError(f"target {self.target.name}: api_key_env names {name}, which is not set")
+        return os.environ[name]
+
+    def _flags(self, config: SpecConfig) -> tuple[str, ...]:
+        return self.engine.flags(config, self.target.speculation, help_text=self._help_text())
+
+    def _help_text(self) -> str:
+        """What the engine prints for ``--help``; empty where its command is unknown or does not answer."""
+        if self._help is None:
+            argv = self.engine.help_argv(self.service.command((), 0))
+            result = self.host.run(argv, timeout=HELP_TIMEOUT_S) if argv else None
+            self._help = f"{result.stdout}\n{result.stderr}" if result else ""
+        return self._help
+
+    # -- a start --------------------------------------------------------------------------------------
+
+    def clean(self) -> cleanroom.CleanProof:
+        """Stop what runs and prove that nothing of it is left.
+
+        :raises DirtyError: when that cannot be proven in time.
+        """
+        self.stop()
+        port = self._fixed_port() if self.service.managed else None
+        return cleanroom.clean(
+            self.host, self.service, port=port, within_s=float(self.target.cleanup.within), progress=self._say
+        )
+
+    def start(self, config: SpecConfig, restart: int) -> Server:
+        """A server that is ready and runs ``config``.
+
+        :raises BrokenError: when it does not come up, or runs something else.
+        """
+        port = self._fixed_port() or free_port()
+        flags = self._flags(config) if self.service.managed else ()
+        argv = self.service.command(flags, port)
+        self._say(f"starting {self.target.engine} with steps={config.steps}")
+        self.service.start(flags, port)
+        url = self.target.url or f"http://127.0.0.1:{port}"
+        headers = {"Authorization": f"Bearer {key}"} if (key := self.api_key()) else {}
+        self._http = http = HttpxHttp(url, headers)
+        try:
+            ready_s = wait_ready(
+                self.engine,
+                http,
+                self.service,
+                within_s=float(self.target.service.ready_within),
+                say=self._say,
+            )
+            reported = verify(self.engine, http, self.service, config, argv=argv, model=self.target.model)
+        except BaseException:
+            self.stop()
+            raise
+        self._starts += 1
+        start = ServerStart(
+            id=f"{self.session_id}-{self._starts}",
+            target=self.target.name,
+            config=config,
+            restart=restart,
+            at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            ready_s=round(ready_s, 3),
+            version=self.engine.version(http),
+            settings=reported.raw,
+            argv=redact(argv),
+        )
+        self.ledger.add(start)
+        self._describe(argv, start.version)
+        model = self.target.model or (reported.models[0] if reported.models else None)
+        self._server = Server(start, url, model, self.engine, http, argv, reported, self.service, headers)
+        return self._server
+
+    def _fixed_port(self) -> int | None:
+        """The port that the target names, by its URL or launch command; None: a free one is taken."""
+        if self.target.url:
+            parts = urlsplit(self.target.url)
+            return parts.port or (443 if parts.scheme == "https" else 80)
+        return self.launch.port or None
+
+    def _describe(self, argv: tuple[str, ...], version: str) -> None:
+        """Identity and context of the session, once its first server runs (§6)."""
+        if self.identity:
+            return
+        self.identity = {
+            **machine.identity_facts(self.facts),
+            "model": self.target.model or self.engine.read_launch(argv).model,
+            "revision": self.target.revision,
+            "workload": workload_digest(self.target.workload, Path()),
+            "launch": list(redact(self.engine.identity_args(argv))),
+        }
+        context = {
+            **machine.context_facts(self.facts),
+            "engine": self.target.engine,
+            "engine_version": version,
+        }
+        self.ledger.describe(
+            target=self.target.name, machine=self.machine, identity=self.identity, context=context
+        )
+
+    def measure(self, server: Server, case: Case, *, rounds: int | None = None) -> CaseStart:
+        """One case on this server.
+
+        :raises BrokenError: when the server died, or cannot run so many requests together.
+        """
+        died = server.died()
+        if died is not None:
+            raise BrokenError(f"the engine is gone: {died}")
+        limit = server.reported.max_running
+        if limit is not None and limit < case.concurrency:
+            raise BrokenError(
+                f"the engine runs at most {limit} requests together, fewer than concurrency "
+                f"{case.concurrency}; raise its limit in the launch command"
+            )
+        return measure(
+            server,
+            self.target.workload,
+            case.concurrency,
+            rounds=rounds or self.target.workload.rounds,
+            progress=lambda text: self._say(f"steps={case.config.steps} c={case.concurrency} {text}"),
+        )
+
+    def revive(self, server: Server) -> Server:
+        """The server itself while it lives; otherwise the one that runs now, or a fresh start of the same."""
+        current = self._server or server
+        if current.config == server.config and current.died() is None:
+            return current
+        self.clean()
+        return self.start(server.config, server.start.restart)
+
+    def stop(self) -> None:
+        """Stop the running server, if any. What it leaves behind shows at the next clean-up."""
+        if self._http is not None:
+            self._http.close()
+        self._http = self._server = None
+        if self.service.managed:
+            self.service.stop(within_s=float(self.target.cleanup.within))
+
+    def close(self) -> None:
+        """Leave everything as it was found. Never raises."""
+        try:
+            self.stop()
+        finally:
+            self.service.restore()
+            self.host.close()

@@ -1,0 +1,166 @@
+"""The hooks of a benchmark session; registered in no other."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from .collection import CONCURRENCY, CONFIG, Axes, in_order, is_benchmark, params, planned_of
+from .errors import ConfigError
+from .measurement import Baseline, Measurement
+from .model import Outcome
+from .opening import open_state
+from .options import Settings
+from .finishing import ending, finish
+from .report.messages import Background, comparison_lines, full_text
+from .state import State
+from .state_key import STATE
+from .trials import TRIAL, begin, check_compared, conclude
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+CARGO: Final = "specdecode"
+"""Attribute of a test report: outcome and events, as plain data, so that they travel with it from a worker."""
+
+
+class BenchmarkSession:
+    """One benchmark session, in the process that runs the items and in an xdist controller alike."""
+
+    def __init__(self, config: pytest.Config, state: State, axes: Axes) -> None:
+        self._config = config
+        self._state = state
+        self._axes = axes
+        self._worker = hasattr(config, "workerinput")
+        self._summary: Sequence[str] = ()
+
+    @classmethod
+    def open(cls, config: pytest.Config, settings: Settings) -> BenchmarkSession:
+        """Everything that can be checked before collection.
+
+        :raises pytest.UsageError: naming what cannot be used.
+        """
+        state = config.stash[STATE] = open_state(config, settings)
+        return cls(config, state, Axes(settings, state.run.target, state.run.defaults))
+
+    # -- collection -----------------------------------------------------------------------------------
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        self._axes.generate(metafunc)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        if not is_benchmark(item):
+            return
+        item.add_marker(pytest.mark.benchmark(timer=self._state.clock.time), append=False)
+        item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        benchmarks = [item for item in items if is_benchmark(item)]
+        selected = [item for item in benchmarks if self._axes.selected(item)]
+        if benchmarks and not selected:
+            self._state.notes.append(_outside(benchmarks, self._state.settings))
+        keep = set(selected)
+        config.hook.pytest_deselected(items=[item for item in items if item not in keep])
+        items[:] = selected
+        yield
+        items[:] = in_order(items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._state.plan = self._axes.plan(session.items)
+        if session.config.option.collectonly or not session.items:
+            return
+        try:
+            self._state.run.check(self._axes.configs(session.items))
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    # -- items ----------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        begin(self._state, item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        yield
+        check_compared(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        outcome = conclude(self._state, item, call)
+        trial = item.stash[TRIAL]
+        if report.failed and trial.measurement is not None and trial.measurement.judgement is not None:
+            report.sections.append(
+                ("specdecode", full_text(trial.measurement, self._background(trial.measurement)))
+            )
+        events = self._state.ledger.drain() if self._worker else []
+        setattr(report, CARGO, {"outcome": outcome, "events": events})
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        cargo = getattr(report, CARGO, None)
+        if cargo is None:
+            return
+        if not self._worker:
+            self._state.ledger.absorb(cargo["events"])
+        if report.failed:
+            outcome = cargo["outcome"]
+            self._state.failures.append(Outcome(outcome) if outcome else None)
+
+    def pytest_assertrepr_compare(self, left: object, right: object) -> list[str] | None:
+        measurement = next((side for side in (left, right) if isinstance(side, Measurement)), None)
+        if measurement is None or not any(isinstance(side, Baseline) for side in (left, right)):
+            return None
+        return comparison_lines(measurement, self._background(measurement))
+
+    def _background(self, measurement: Measurement) -> Background:
+        history = self._state.stored(measurement.case).history
+        return Background(history, self._config.invocation_params.args)
+
+    # -- the end --------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        state = self._state
+        state.run.close()
+        state.stop_clock()
+        if self._worker:
+            self._config.workeroutput[CARGO] = state.ledger.drain()  # type: ignore[attr-defined]
+            return
+        self._summary = finish(self._config, state)
+        told = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if exitstatus in told and not session.config.option.collectonly:
+            session.exitstatus = ending(state)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._state.ledger.absorb(getattr(node, "workeroutput", {}).get(CARGO, ()))
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        for line in self._summary:
+            terminalreporter.write_line(line)
+
+
+def _outside(items: list[pytest.Item], settings: Settings) -> str:
+    """Why no benchmark was left: what the options ask for, and what the tests have."""
+    steps = sorted({params(item)[CONFIG].steps for item in items if CONFIG in params(item)})
+    levels = sorted({params(item)[CONCURRENCY] for item in items if CONCURRENCY in params(item)})
+    asked = [
+        f"{option}={','.join(map(str, wanted))} (tests have {', '.join(map(str, have)) or 'none'})"
+        for option, wanted, have in (
+            ("--spec-steps", settings.steps, steps),
+            ("--spec-concurrency", settings.concurrency, levels),
+        )
+        if wanted is not None
+    ]
+    return "nothing to measure: no test is left by " + " and ".join(asked)

@@ -1,0 +1,112 @@
+"""What the plugin keeps over a benchmark session. It decides nothing of pytest's."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from .baselines import Store
+from .clock import ReplayClock
+from .errors import CaseError, InvalidError
+from .gating import Judgement, Stored, judge_case
+from .ledger import CaseMeasured, Ledger
+from .measurement import Measurement
+from .model import Case, CaseStart, Outcome
+from .options import Settings
+from .plan import Plan, Planned
+from .recording import Written
+from .run import Run, Server
+
+
+@dataclass(slots=True)
+class Trial:
+    """One item on its way: what its body is handed, and what it ends in."""
+
+    again: bool = False
+    """It ran before in this session."""
+
+    measurement: Measurement | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class State:
+    settings: Settings
+    run: Run
+    ledger: Ledger
+    store: Store
+    plan: Plan = field(default_factory=Plan)
+    clock: ReplayClock = field(default_factory=ReplayClock)
+    failures: list[Outcome | None] = field(default_factory=list)
+    """One per item that pytest counts as failed or error, as its report arrives; None: no outcome of ours."""
+    notes: list[str] = field(default_factory=list)
+    """Lines for the end of the session: what was deselected, recorded, not recorded and why."""
+    unwritten: list[str] = field(default_factory=list)
+    """Files that could not be written, and why."""
+    refused: list[Written] = field(default_factory=list)
+    """Cases that a recording did not store."""
+    _began: float = field(default_factory=time.monotonic)
+    _measured: dict[tuple[Case, int], CaseStart | CaseError] = field(default_factory=dict)
+    _entered: set[tuple[Case, int]] = field(default_factory=set)
+
+    def measure(self, planned: Planned, server: Server) -> CaseStart:
+        """The case at this restart: measured once, an error shared like a number.
+
+        :raises CaseError: when it must not become a number.
+        """
+        key = planned.case, planned.restart
+        if key not in self._measured:
+            try:
+                start = self.run.measure(server, planned.case, rounds=self.settings.rounds)
+            except CaseError as error:
+                self._measured[key] = error
+            else:
+                self._measured[key] = start
+                self.ledger.add(CaseMeasured(planned.case, start))
+        known = self._measured[key]
+        if isinstance(known, CaseError):
+            raise type(known)(str(known))
+        if not known.valid:
+            raise InvalidError("; ".join(known.reasons))
+        return known
+
+    def forget(self, planned: Planned) -> None:
+        """The item runs a second time: what its first attempt measured and decided is void."""
+        self._measured.pop((planned.case, planned.restart), None)
+        self.plan.reopen(planned)
+
+    def starts(self, planned: Planned) -> tuple[CaseStart, ...]:
+        """The case's starts up to this item's restart, in order; all are valid once this one is."""
+        found = (self._measured.get((planned.case, r)) for r in range(1, planned.restart + 1))
+        return tuple(start for start in found if isinstance(start, CaseStart))
+
+    def judge(self, planned: Planned) -> Judgement:
+        """The judgement over all restarts so far; its outcome is None while another will follow."""
+        last = self.plan.is_last(planned)
+        if self.settings.record:
+            return Judgement(Outcome.RECORDED if last else None)
+        assert planned.gate is not None
+        return judge_case(
+            self.starts(planned),
+            self.stored(planned.case),
+            planned.gate,
+            family=self.plan.family(planned),
+            noise=self.store.noise(self.run.machine),
+            last=last,
+        )
+
+    def stored(self, case: Case) -> Stored:
+        """What the baselines hold for this case on this machine."""
+        run = self.run
+        return self.store.stored(case, machine=run.machine, identity=run.identity, context=run.context)
+
+    def first_entry(self, planned: Planned) -> bool:
+        """Whether this (case, restart) has no entry in pytest-benchmark's run yet; it has one from now on."""
+        key = planned.case, planned.restart
+        fresh = key not in self._entered
+        self._entered.add(key)
+        return fresh
+
+    def stop_clock(self) -> None:
+        self.ledger.seconds = time.monotonic() - self._began

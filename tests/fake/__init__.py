@@ -1,0 +1,1 @@
+"""A stand-in for ``llama-server`` of exactly known speed; see :mod:`tests.fake.settings`."""
