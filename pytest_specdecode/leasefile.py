@@ -94,7 +94,7 @@ def peek(ttl: str) -> dict[str, Any]:
     return {"held": False, "guarded": False, "holder": _held(folder(), float(ttl)), "stale": []}
 
 
-QUESTIONS = {"beat": beat, "release": release, "peek": peek}
+QUESTIONS: dict[str, Any] = {"beat": beat, "release": release, "peek": peek}
 
 
 def main(words: Sequence[str]) -> None:

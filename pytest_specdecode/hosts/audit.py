@@ -47,10 +47,11 @@ class AuditedHost:
     ``output`` of a record is the end of stderr, else of stdout, else why it did not run or nobody knows.
     """
 
-    def __init__(self, host: Host, sink: Sink) -> None:
+    def __init__(self, host: Host, sink: Sink, trail: list[CommandRecord] | None = None) -> None:
+        """``trail``: shared with another road to the same machine, so that it is in the order of time."""
         self._host = host
         self._sink = sink
-        self.trail: list[CommandRecord] = []
+        self.trail: list[CommandRecord] = [] if trail is None else trail
 
     def _tell(self, record: CommandRecord) -> None:
         self.trail.append(record)

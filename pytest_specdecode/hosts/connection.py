@@ -84,7 +84,7 @@ def _open(hop: Endpoint, via: Any, within_s: float) -> paramiko.SSHClient:
         client.connect(
             hop.known_as,  # with a socket given, only the name of the host key
             username=hop.user,
-            key_filename=list(hop.key_files) or None,
+            key_filename=list(hop.key_files) or None,  # type: ignore[arg-type]  # several are allowed
             look_for_keys=not hop.identities_only,
             sock=sock,
             timeout=within_s,

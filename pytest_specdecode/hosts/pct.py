@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import NotRunError
-from . import CommandResult, Runner
+from . import Child, CommandResult, Host
 
 _NEVER_ENTERED = re.compile(
     r"container '\d+' not running|^Configuration file '.*' does not exist|^CT \d+ not running"
@@ -19,7 +19,7 @@ _NO_PROGRAM = re.compile(r"Failed to exec|^(sh|bash|env):.*(not found|No such fi
 class PctHost:
     """Commands in container ``container`` of the hypervisor ``outer``, through ``pct exec``."""
 
-    def __init__(self, outer: Runner, container: int) -> None:
+    def __init__(self, outer: Host, container: int) -> None:
         self.outer = outer
         self.container = container
         self._name = f"container {container} on {outer.name}"
@@ -45,6 +45,10 @@ class PctHost:
         if got.status != 0 and not got.stdout and _NO_PROGRAM.search(got.stderr):
             raise NotRunError(f"{self.name}: there is no program {words[0]!r}: {got.stderr.strip()}")
         return CommandResult(words, got.status, got.stdout, got.stderr, got.seconds)
+
+    def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Child:
+        """Never: what lives as long as the session is started over the machine's own road."""
+        raise NotRunError(f"{self.name}: programs are not started through the hypervisor")
 
     def close(self) -> None:
         """The hypervisor's connection belongs to whoever made it."""

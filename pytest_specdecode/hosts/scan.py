@@ -177,7 +177,8 @@ def parse_scan(text: str) -> Scan:
 
 
 def _seen(plain: Mapping[str, Any]) -> Seen:
-    return Seen(**{key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()})
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
+    return Seen(**fields)
 
 
 class Scanner:

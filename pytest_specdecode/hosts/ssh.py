@@ -99,9 +99,7 @@ class SshHost:
         except (paramiko.SSHException, OSError, EOFError) as error:
             channel.close()
             raise UnknownRunError(f"{self._name}: the connection broke while starting {argv[0]!r}") from error
-        road = SshChannel(channel)
-        road.send(source)
-        child = SupervisedChild(road, first, host=self.name)
+        child = SupervisedChild(SshChannel(channel), source, first, host=self._name)
         self._children.append(child)
         return child
 
@@ -159,7 +157,7 @@ class SshHost:
             channel.sendall(stdin)
         channel.shutdown_write()
         out, err = _drain(channel, deadline)
-        by_signal = channel.eof_received and channel.transport.is_active() and time.monotonic() < deadline
+        by_signal = channel.eof_received and _carried(channel) and time.monotonic() < deadline
         if channel.exit_status < 0 and not by_signal:
             raise paramiko.SSHException("closed before the exit status came")
         return channel.exit_status, out.decode(errors="replace"), err.decode(errors="replace")
@@ -203,6 +201,11 @@ def _take(channel: paramiko.Channel, streams: tuple[bytearray, bytearray]) -> bo
             streams[1].extend(channel.recv_stderr(_CHUNK))
             got = True
     return got
+
+
+def _carried(channel: paramiko.Channel) -> bool:
+    transport = channel.get_transport()
+    return transport is not None and transport.is_active()
 
 
 def _no_program(program: str, stderr: str) -> bool:

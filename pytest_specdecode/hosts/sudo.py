@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import NotRunError
-from . import CommandResult, Runner
+from . import Child, CommandResult, Host
 
 
 class SudoHost:
     """Commands of ``plain`` run as root; never asks for a password."""
 
-    def __init__(self, plain: Runner) -> None:
+    def __init__(self, plain: Host) -> None:
         self.plain = plain
 
     @property
@@ -31,6 +31,10 @@ class SudoHost:
                 f"{self.name}: {got.stderr.strip()}; allow it without a password in sudoers, or set sudo = false"
             )
         return CommandResult(words, got.status, got.stdout, got.stderr, got.seconds)
+
+    def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Child:
+        """As the plain user: an engine does not become root because its clean-up is."""
+        return self.plain.spawn(argv, env=env)
 
     def close(self) -> None:
         """The plain host belongs to whoever made it."""

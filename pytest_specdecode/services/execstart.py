@@ -77,7 +77,9 @@ def _row(row: Sequence[object]) -> ExecStart:
     if isinstance(flags, list):
         unknown = [f for f in flags if f not in _PREFIXES]
         if unknown:
-            raise BrokenError(f"ExecStart has the prefix {unknown[0]!r}, which this version cannot write back")
+            raise BrokenError(
+                f"ExecStart has the prefix {unknown[0]!r}, which this version cannot write back"
+            )
         return ExecStart(path, tuple(argv), tuple(flags))
     return ExecStart(path, tuple(argv), ("ignore-failure",) if flags else ())
 

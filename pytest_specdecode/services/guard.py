@@ -12,7 +12,7 @@ from ..hosts import CommandResult, Runner
 SILENCE_S = 60.0
 _TIMEOUT_S = 20.0
 _FOLDER = "/run/specdecode"
-_PREFIX = "specdecode-guard-"
+PREFIX = "specdecode-guard-"
 
 # A shell script, since people kill every Python on such machines. It counts its own seconds while the beat does
 # not change, so that no clock that is set matters.
@@ -59,12 +59,14 @@ class Found:
 class Guard:
     """The guard of the run that holds the lease ``token``."""
 
-    def __init__(self, host: Runner, token: str, *, folder: str = _FOLDER, silence_s: float = SILENCE_S) -> None:
+    def __init__(
+        self, host: Runner, token: str, *, folder: str = _FOLDER, silence_s: float = SILENCE_S
+    ) -> None:
         self._host = host
         self._token = token
         self._folder = folder
         self._silence_s = silence_s
-        self.unit = f"{_PREFIX}{token}.service"
+        self.unit = f"{PREFIX}{token}.service"
 
     def start(self, found: Found, run: Sequence[str] = ("systemd-run",)) -> None:
         """:raises BrokenError: when it does not run; then nothing may be stopped."""
@@ -100,7 +102,7 @@ def relieve(host: Runner, token: str, *, folder: str = _FOLDER, within_s: float 
 
     :raises BrokenError: when it does not.
     """
-    unit = f"{_PREFIX}{token}.service"
+    unit = f"{PREFIX}{token}.service"
     script = 'systemctl is-active --quiet "$3" || { rm -f "$1/beat-$2"; exit 3; }; : > "$1/now-$2"'
     asked = host.run(["sh", "-c", script, "sh", folder, token, unit], timeout=_TIMEOUT_S)
     if asked.status == 3:

@@ -197,9 +197,7 @@ class SystemdService:
         if state.active and not state.respawning and state.invocation == (self._started or state.invocation):
             return ServiceState(True)
         if state.active:
-            return ServiceState(
-                not self._started, "it was restarted by somebody else, or restarts by itself"
-            )
+            return ServiceState(not self._started, "it was restarted by somebody else, or restarts by itself")
         return ServiceState(False, state.ending())
 
     def instance(self) -> str:
@@ -293,4 +291,3 @@ class SystemdService:
 
 
 __all__ = ["SystemdService"]
-

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import BrokenError, HostError, UnknownRunError
-from ..hosts import Runner
-from ..hosts.ship import shipped
+from . import Runner
+from .ship import shipped
 
 BEAT_EVERY_S = 5.0
 FREE_AFTER_S = 20.0
@@ -74,9 +74,7 @@ class Lease:
         """Whether it was ever ours."""
         return self._ok_at is not None
 
-    def take(
-        self, *, wait_s: float = 0.0, say: Callable[[str], None] = lambda text: None
-    ) -> tuple[str, ...]:
+    def take(self, *, wait_s: float = 0.0, say: Callable[[str], None] = lambda text: None) -> tuple[str, ...]:
         """Take the lease and keep it. Tokens of dead runs whose guards still wait are returned.
 
         :raises BrokenError: when somebody else holds it for longer than ``wait_s``, naming them.
@@ -103,7 +101,11 @@ class Lease:
 
         :raises BrokenError: when the lease is lost: somebody else has it, or the guard has ended this run.
         """
-        if self._gone is None and self._ok_at is not None and time.monotonic() - self._ok_at > FREE_AFTER_S / 2:
+        if (
+            self._gone is None
+            and self._ok_at is not None
+            and time.monotonic() - self._ok_at > FREE_AFTER_S / 2
+        ):
             try:
                 self._beat()
             except HostError as error:
