@@ -230,7 +230,7 @@ def answers(port: int) -> bool:
 
 
 def describe(p: Process) -> dict[str, Any]:
-    return {"pid": p.pid, "start": p.start, "owner": owner(p.pid), "argv": argv(p.pid)}
+    return {"pid": p.pid, "start": p.start, "owner": owner(p.pid), "argv": argv(p.pid), "state": p.state}
 
 
 def _mark(pid: int) -> tuple[int, int, str] | None:
@@ -258,18 +258,22 @@ def ask_port(port: str) -> dict[str, Any]:
     }
 
 
-def ask_orphans() -> list[dict[str, Any]]:
-    """Living processes that a supervisor started which is gone. Only of this PID namespace: elsewhere pids
-    mean other processes, and a living supervisor would look dead."""
-    here = pid_namespace()
+def ask_orphans(protect: str) -> list[dict[str, Any]]:
+    """Living processes of this user whose supervisor is gone, except those that are never killed.
+
+    Only of this PID namespace: elsewhere pids mean other processes, and a living supervisor would look dead.
+    """
+    here, me = pid_namespace(), owner(os.getpid())
     processes = table()
+    own = lineage(processes, os.getpid())
     found = []
     for p in processes.values():
         mark = _mark(p.pid) if p.alive else None
-        if mark is None or not here or mark[2] != here or pid_namespace(p.pid) != here:
+        if mark is None or not here or mark[2] != here or pid_namespace(p.pid) != here or owner(p.pid) != me:
             continue
         keeper = processes.get(mark[0])
-        if keeper is None or keeper.start != mark[1] or not keeper.alive:
+        gone = keeper is None or keeper.start != mark[1] or not keeper.alive
+        if gone and not refusal(p.pid, processes, protect.split(","), own):
             found.append(describe(p))
     return found
 

@@ -9,14 +9,16 @@ finds what is left.
 Standard library only and nothing beyond Python 3.9: it is sent to the machine where the program runs.
 
 Protocol, one JSON object a line: the first line is ``{"argv", "env", "cwd", "watch", "protect"}``, answered
-by ``{"pid", "start"}`` or ``{"error", "missing"}``; then requests ``{"id", "do", …}`` (:data:`REQUESTS`),
-each answered with its id. End of stdin, SIGTERM, or the end of the watched ``[pid, start]`` ends everything.
+by ``{"pid", "start"}``, or ``{"error"}`` when the program was not started; then requests ``{"id", "do", …}``
+(:data:`REQUESTS`), each answered with its id. End of stdin, SIGTERM, or the end of the watched
+``[pid, start]`` ends everything.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import fnmatch
 import json
 import os
@@ -26,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_specdecode.procfs import (
@@ -72,7 +74,9 @@ class Log:
     """The program's output: a nameless file that it appends to itself, so that logging wakes nobody."""
 
     def __init__(self, limit: int = LOG_LIMIT) -> None:
-        self._file = tempfile.TemporaryFile(mode="a+b", buffering=0)  # noqa: SIM115
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        # Both of us append, whatever was cut off in between.
+        fcntl.fcntl(self._file, fcntl.F_SETFL, fcntl.fcntl(self._file, fcntl.F_GETFL) | os.O_APPEND)
         self._limit = limit
 
     def fileno(self) -> int:
@@ -103,6 +107,8 @@ class Tree:
         self.status: int | None = None
         """Exit status of the root."""
         self.signalled: list[int] = []
+        self.denied: set[int] = set()
+        """Pids that may not be signalled: they run as somebody else."""
 
     def living(self) -> list[Process]:
         """Living descendants, protected ones apart."""
@@ -118,23 +124,15 @@ class Tree:
             self.status = ended.get(self.root[0])
 
     def _signal(self, p: Process, number: int) -> None:
-        with contextlib.suppress(PermissionError):
+        try:
             if send(p.pid, p.start, number) and p.pid not in self.signalled:
                 self.signalled.append(p.pid)
+        except PermissionError:
+            self.denied.add(p.pid)
 
-    def end(self, within_s: float, wait: Any) -> list[Process]:
-        """End it all; what still lives after ``within_s``. ``wait(seconds)`` returns early when a child ends.
-
-        The root is asked first, since it knows how to end its workers; asked again after a while, because
-        llama.cpp under load ends at the second SIGTERM only; then killed. Others are asked once the root
-        is gone, and killed when they do not go.
-        """
+    def end(self, within_s: float, wait: Callable[[float], None]) -> list[Process]:
+        """End it all; what still lives after ``within_s``. ``wait(seconds)`` may return early."""
         begin = time.monotonic()
-        again_s, kill_s, patience_s = (
-            min(within_s / 3, 5.0),
-            min(within_s * 2 / 3, 20.0),
-            min(within_s / 4, 2.0),
-        )
         asked: dict[tuple[int, int], list[float]] = {}
         pause = 0.005
         while True:
@@ -146,17 +144,31 @@ class Tree:
             for p in left:
                 times = asked.setdefault((p.pid, p.start), [])
                 is_root = (p.pid, p.start) == self.root
-                if now >= kill_s or (
-                    not is_root and times and not root_lives and now - times[0] >= patience_s
-                ):
-                    self._signal(p, signal.SIGKILL)
-                elif (not times and (is_root or not root_lives or now >= again_s)) or (
-                    len(times) == 1 and is_root and now >= again_s
-                ):
+                number = due(now, within_s, times, is_root=is_root, root_lives=root_lives)
+                if number is not None:
                     times.append(now)
-                    self._signal(p, signal.SIGTERM)
+                    self._signal(p, number)
             wait(min(pause, max(0.0, within_s - now)))
             pause = min(pause * 1.5, 0.1)
+
+
+def due(
+    now: float, within_s: float, asked: Sequence[float], *, is_root: bool, root_lives: bool
+) -> signal.Signals | None:
+    """Which signal a process gets now, ``asked`` being the times of its earlier ones (seconds).
+
+    The root is asked first, since it knows how to end its workers, and asked again after a while, because
+    llama.cpp under load ends at the second SIGTERM only. Others are asked once the root is gone or has been
+    asked twice. Who does not go is killed.
+    """
+    again_s, kill_s, patience_s = min(within_s / 3, 5.0), min(within_s * 2 / 3, 20.0), min(within_s / 4, 2.0)
+    if now >= kill_s or (not root_lives and asked and now - asked[0] >= patience_s):
+        return signal.SIGKILL
+    if not asked and (is_root or not root_lives or now >= again_s):
+        return signal.SIGTERM
+    if is_root and len(asked) == 1 and now >= again_s:
+        return signal.SIGTERM
+    return None
 
 
 class Supervisor:
@@ -217,7 +229,10 @@ class Supervisor:
         return {"status": self._status()}
 
     def tree(self, **_: Any) -> dict[str, Any]:
-        return {"processes": [describe(p) for p in self._tree.living()]}
+        return {"processes": [self._describe(p) for p in self._tree.living()]}
+
+    def _describe(self, p: Process) -> dict[str, Any]:
+        return dict(describe(p), denied=p.pid in self._tree.denied)
 
     def log(self, lines: int = 20, **_: Any) -> dict[str, Any]:
         return {"lines": self._log.tail(lines)}
@@ -226,7 +241,7 @@ class Supervisor:
         before = len(self._tree.signalled)
         left = self._tree.end(within, self._pause)
         return {
-            "left": [describe(p) for p in left],
+            "left": [self._describe(p) for p in left],
             "killed": self._tree.signalled[before:],
             "status": self._status(),
         }
@@ -234,6 +249,7 @@ class Supervisor:
     def _pause(self, seconds: float) -> None:
         if select.select([self._wake], [], [], seconds)[0]:
             self._drain_wake()
+        self._log.shorten()
 
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -299,16 +315,15 @@ def _first_line() -> tuple[bytes, bytes]:
 def _supervise(request: dict[str, Any], keeper: tuple[int, int], pending: bytes) -> int:
     try:
         supervisor = Supervisor(request, keeper)
-    except OSError as error:
-        missing = isinstance(error, (FileNotFoundError, PermissionError, NotADirectoryError))
-        _answer({"error": f"{error.strerror}: {error.filename or ''}", "missing": missing})
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        _answer({"error": str(error)})
         return 1
     _answer({"pid": supervisor.pid, "start": supervisor.start})
     supervisor.serve(pending)
     return 0
 
 
-def _keep(supervisor: int) -> None:
+def _keep(supervisor: int, protect: Sequence[str]) -> None:
     """Wait for the supervisor; end what it left. Its streams are closed here, so that they end with it."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
@@ -319,14 +334,14 @@ def _keep(supervisor: int) -> None:
     while os.wait()[0] != supervisor:
         pass
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    Tree().end(GRACE_S, time.sleep)
+    Tree(protect).end(GRACE_S, time.sleep)
 
 
 def main(_words: Sequence[str]) -> None:
     line, pending = _first_line()
     request = json.loads(line)
     if not sys.platform.startswith("linux"):
-        _answer({"error": f"a program can be started under Linux only, not {sys.platform}", "missing": True})
+        _answer({"error": f"a program can be started under Linux only, not {sys.platform}"})
         return
     with contextlib.suppress(PermissionError):
         os.setsid()  # Ctrl-C in the terminal is the session's business
@@ -336,4 +351,4 @@ def main(_words: Sequence[str]) -> None:
     supervisor = os.fork()
     if supervisor == 0:
         os._exit(_supervise(request, keeper, pending))
-    _keep(supervisor)
+    _keep(supervisor, request.get("protect") or ())

@@ -38,7 +38,7 @@ def clean(
     trail = host.trail if isinstance(host, AuditedHost) else []
     commands, killed = len(trail), len(service.killed)
     if not service.managed:
-        notes = ("external: nothing was stopped or proven", *_listener(room))
+        notes = ("external: nothing was stopped, killed or proven", *_listener(room))
         return CleanProof((), time.monotonic() - begin, notes=notes, audit=tuple(trail[commands:]))
     for step in steps:
         _walk(step, room, begin + within_s, progress)
@@ -88,8 +88,10 @@ def _message(step: Step, found: Sequence[Finding], acted: int) -> str:
 
 
 def _listener(room: Room) -> tuple[str, ...]:
+    """What runs, for a service that is only described."""
     if room.port is None:
-        return ()
+        instance = room.service.instance()
+        return (f"it runs as {instance}",) if instance else ()
     try:
         use = port_use(room.host, room.port)
     except HostError as error:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ..errors import NotRunError, UnknownRunError
+from ..errors import HostError, NotRunError, UnknownRunError
+from .processes import ProcessInfo
 from .redaction import redact
 
 _ANSWER_S = 20.0
@@ -64,7 +66,7 @@ class SupervisedChild:
         answer = json.loads(line) if line else {"error": "it ended at once"}
         if "error" in answer:
             detail = channel.close(_ANSWER_S)
-            kind = NotRunError if answer.get("missing") else UnknownRunError
+            kind = NotRunError if line else UnknownRunError
             raise kind(f"{host}: `{argv}` could not be started: {answer['error']} {detail}".rstrip())
         self._pid, self._start = int(answer["pid"]), int(answer["start"])
 
@@ -79,11 +81,6 @@ class SupervisedChild:
     @property
     def killed(self) -> Sequence[int]:
         return tuple(self._killed)
-
-    @property
-    def unsupervised(self) -> bool:
-        """True once the supervisor is gone; what it left is ended by its keeper."""
-        return self._gone
 
     def _ask(self, do: str, timeout: float = _ANSWER_S, **more: Any) -> Mapping[str, Any] | None:
         """One question; None when the supervisor is gone. Late answers to earlier questions are dropped."""
@@ -105,6 +102,7 @@ class SupervisedChild:
             except OSError:
                 pass
             self._gone = True
+            self._log.append("(its supervisor was killed, and the program with it)")
             return None
 
     def poll(self) -> int | None:
@@ -117,15 +115,19 @@ class SupervisedChild:
     def stop(self, *, within_s: float) -> bool:
         answer = self._ask("stop", timeout=within_s + _ANSWER_S, within=within_s)
         if answer is None:
-            return not self.descendants()
+            self.close()  # its keeper ends what is left, and is waited for
+            return True
         self._killed.extend(pid for pid in answer["killed"] if pid not in self._killed)
         self._status = answer["status"]
-        return not answer["left"]
+        if answer["left"]:
+            return False
+        self.close()
+        return True
 
     def descendants(self) -> Mapping[int, str]:
         answer = self._ask("tree")
         processes = answer["processes"] if answer is not None else []
-        return {p["pid"]: f"{shlex.join(redact(p['argv']))} ({p['owner']})" for p in processes}
+        return {p["pid"]: ProcessInfo.of(p).shown for p in processes}
 
     def log_tail(self, lines: int = 20) -> list[str]:
         answer = self._ask("log", lines=max(lines, 100))
@@ -135,11 +137,10 @@ class SupervisedChild:
 
     def close(self) -> None:
         """End the program, its descendants and its supervisor; the last log lines stay readable."""
-        if not self._gone:
+        with contextlib.suppress(HostError):
             self.poll()
             self.log_tail()
         with self._lock:
-            if not self._gone or self._status is None:
-                self._gone = True
+            self._gone = True
             self._channel.close(_ANSWER_S)
         self._status = _KILLED if self._status is None else self._status

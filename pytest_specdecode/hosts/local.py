@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 from .. import procfs
-from ..errors import NotRunError, UnknownRunError
+from ..errors import HostError, NotRunError, UnknownRunError
 from . import Child, CommandResult
 from .child import MODULES, SupervisedChild
 from .processes import PROTECTED
@@ -91,10 +91,11 @@ class LocalHost:
         return child
 
     def close(self) -> None:
-        """End every program that was started here, with its descendants."""
+        """End every program that was started here, with its descendants. Never raises."""
         while self._children:
             child = self._children.pop()
-            child.stop(within_s=_CLOSE_S)
+            with contextlib.suppress(HostError):
+                child.stop(within_s=_CLOSE_S)
             child.close()
 
 

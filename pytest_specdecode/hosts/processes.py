@@ -36,19 +36,43 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """A process as messages show it; the command line is free of secrets."""
+    """A process as messages show it."""
 
     pid: int
     start: int
     owner: str
     command: str
+    """Without secrets."""
+    state: str = "?"
+    """One letter, proc(5)."""
+    denied: bool = False
+    """It was tried to signal it, and this user may not."""
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> ProcessInfo:
+        """From what :mod:`pytest_specdecode.procfs` says of a process."""
+        return cls(
+            plain["pid"],
+            plain["start"],
+            plain["owner"],
+            shlex.join(redact(plain["argv"])),
+            plain["state"],
+            plain.get("denied", False),
+        )
 
     @property
     def key(self) -> Key:
         return (self.pid, self.start)
 
     def __str__(self) -> str:
-        return f"pid {self.pid} ({self.owner}): {self.command}"
+        return f"pid {self.pid}: {self.shown}"
+
+    @property
+    def shown(self) -> str:
+        """Command line, owner, and why it may not have gone."""
+        why = ", not permitted to signal it" if self.denied else ""
+        why += ", in uninterruptible sleep" if self.state == "D" else ""
+        return f"{self.command} ({self.owner}{why})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +118,6 @@ def _ask(host: Host, *words: str) -> Any:
     return json.loads(result.stdout)
 
 
-def _info(plain: Mapping[str, Any]) -> ProcessInfo:
-    return ProcessInfo(plain["pid"], plain["start"], plain["owner"], shlex.join(redact(plain["argv"])))
-
-
 def port_use(host: Host, port: int) -> PortUse:
     """Who listens on ``port``."""
     plain = _ask(host, "port", str(port))
@@ -107,7 +127,7 @@ def port_use(host: Host, port: int) -> PortUse:
             oldest[inode] = min(oldest.get(inode, (p["start"], p["pid"])), (p["start"], p["pid"]))
     inodes = sorted(s["inode"] for s in plain["sockets"])
     return PortUse(
-        holders=tuple(map(_info, plain["holders"])),
+        holders=tuple(map(ProcessInfo.of, plain["holders"])),
         owners=tuple(sorted({s["owner"] for s in plain["sockets"]})),
         inodes=tuple(inodes),
         instances=tuple(
@@ -124,12 +144,12 @@ def free_port(host: Host) -> int:
 
 def orphans(host: Host) -> tuple[ProcessInfo, ...]:
     """What earlier sessions started and could not end (their supervisors were killed, too)."""
-    return tuple(map(_info, _ask(host, "orphans")))
+    return tuple(map(ProcessInfo.of, _ask(host, "orphans", ",".join(PROTECTED))))
 
 
 def alive(host: Host, keys: Sequence[Key]) -> tuple[ProcessInfo, ...]:
     """Those of ``keys`` that still live."""
-    return tuple(map(_info, _ask(host, "alive", *(f"{p}:{s}" for p, s in keys)))) if keys else ()
+    return tuple(map(ProcessInfo.of, _ask(host, "alive", *(f"{p}:{s}" for p, s in keys)))) if keys else ()
 
 
 def send(

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ..config import Target
 from ..errors import BrokenError, HostError, NotRunError
 from ..hosts import Child, Host
-from ..hosts.processes import Key, alive, orphans, port_use, send
+from ..hosts.processes import Key, orphans, port_use, send
 from ..hosts.redaction import redact_text, secrets_in
 from . import ServiceState
 from .template import check, expand
+
+_TREE_S = 5.0
+_PATIENCE_S = 2.0
 
 
 class CommandService:
@@ -47,7 +51,8 @@ class CommandService:
         self._key = key
         self._child: Child | None = None
         self._killed: list[int] = []
-        self._unkillable: dict[int, str] = {}
+        self._asked: dict[Key, float] = {}
+        self._refused: dict[int, str] = {}
 
     @classmethod
     def of(cls, target: Target, host: Host) -> CommandService:
@@ -66,10 +71,10 @@ class CommandService:
         return expand(self._template, flags, port, key=self._key, extra=self._extra)
 
     def start(self, flags: Sequence[str], port: int) -> None:
-        if self._child is not None and self._child.poll() is None:
-            raise BrokenError(
-                f"the engine already runs as pid {self._child.pid}; stop it before the next start"
-            )
+        left = self._child.descendants() if self._child is not None else {}
+        if left:
+            shown = "; ".join(f"pid {pid}: {command}" for pid, command in left.items())
+            raise BrokenError(f"the last start has not ended, stop it first: {shown}")
         argv = self.command(flags, port)
         use = port_use(self._host, port)
         if not use.closed:
@@ -98,16 +103,26 @@ class CommandService:
         self._killed.extend(self._child.killed[before:])
 
     def leftovers(self) -> Mapping[int, str]:
+        """What descends from this session's starts, and what earlier sessions of this user could not end."""
         left = dict(self._child.descendants()) if self._child is not None else {}
-        return left | {p.pid: f"{p.command} ({p.owner})" for p in orphans(self._host)}
+        for p in orphans(self._host):
+            why = self._refused.get(p.pid)
+            left[p.pid] = f"{p.shown}: {why}" if why else p.shown
+        return left
 
     def kill_leftovers(self) -> None:
+        """One round: SIGTERM to what was not asked yet, SIGKILL to what was asked and did not go."""
         if self._child is not None and self._child.descendants():
-            self.stop(within_s=5.0)
-        found: list[Key] = [p.key for p in orphans(self._host)]
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            self._killed.extend(send(self._host, number, found).signalled)
-            found = [p.key for p in alive(self._host, found)]
+            self.stop(within_s=_TREE_S)
+        now = time.monotonic()
+        found = [p.key for p in orphans(self._host)]
+        late = [key for key in found if now - self._asked.get(key, now) >= _PATIENCE_S]
+        new = [key for key in found if key not in self._asked]
+        self._asked.update(dict.fromkeys(new, now))
+        for number, keys in ((signal.SIGTERM, new), (signal.SIGKILL, late)):
+            outcome = send(self._host, number, keys)
+            self._killed.extend(pid for pid in outcome.signalled if pid not in self._killed)
+            self._refused.update(outcome.refused)
 
     @property
     def killed(self) -> Sequence[int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
+import time
 from urllib.parse import urlsplit
 
 from ..errors import HostError
@@ -11,19 +13,23 @@ from ..hosts import Host
 from ..hosts.processes import PortUse, port_use
 from . import ServiceState
 
+_LOOK_EVERY_S = 2.0
+"""A look costs a command on the host, and is asked for in loops."""
+
 
 class PortWatch:
     """Watches the port's listener from the first time that it is seen."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._port: int | None = None
-        self._seen = False
+        self._state = ServiceState(True)
+        self.follow(None)
 
     def follow(self, port: int | None) -> None:
         """From now on this port; None: its listener cannot be seen from the host."""
         self._port = port
         self._seen = False
+        self._looked = -math.inf
 
     def use(self) -> PortUse | None:
         if self._port is None:
@@ -42,10 +48,14 @@ class PortWatch:
 
     def state(self) -> ServiceState:
         """Not running only if the listener was seen and is gone: while a model loads, nothing listens yet."""
+        if time.monotonic() - self._looked < _LOOK_EVERY_S:
+            return self._state
         use = self.use()
+        self._looked = time.monotonic()
+        self._state = ServiceState(True)
         if use is not None and self._seen and not use.inodes:
-            return ServiceState(False, f"nothing listens on port {self._port} any more")
-        return ServiceState(True)
+            self._state = ServiceState(False, f"nothing listens on port {self._port} any more")
+        return self._state
 
 
 def local_port(url: str | None) -> int | None:

@@ -57,6 +57,7 @@ class StartStopService:
         self._launched = False
         self._found_running: bool | None = None
         self._said: list[str] = []
+        self._stop_said = ""
 
     @classmethod
     def of(cls, target: Target, host: Host) -> StartStopService:
@@ -116,21 +117,27 @@ class StartStopService:
         if self._port is None:
             return ServiceState(False, "not started")
         use = port_use(self._host, self._port)
-        return ServiceState(
-            not use.closed, "not started" if use.closed else f"port {self._port} is held by {use}"
-        )
+        if use.closed:
+            return ServiceState(False, "not started")
+        said = f" ({self._stop_said})" if self._stop_said else ""
+        return ServiceState(True, f"port {self._port} is held by {use}{said}")
 
     def instance(self) -> str:
         return self._watch.instance()
 
     def stop(self, *, within_s: float) -> None:
-        """Run ``stop``. Its exit status does not matter: whether it worked shows at the port."""
+        """Run ``stop``. Whether it worked shows at the port, whatever its exit status says."""
         if self._found_running is None:
             self._found_running = not self._launched and self._listens()
         if not self._launched and not self._listens():
             return
         argv = expand(self._stop, (), self._port, key=f"{self._key}.stop")
-        self._run(argv, within_s)
+        try:
+            result = self._run(argv, within_s)
+            self._stop_said = f"service.stop ended with status {result.status}"
+        except HostError as error:
+            self._stop_said = str(error)
+            self._said.append(str(error))
         self._launched = False
         self._watch.follow(None)
 
