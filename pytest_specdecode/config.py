@@ -24,11 +24,34 @@ class Speculation(Table, frozen=True, kw_only=True):
     args: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict)
 
 
+class HostTable(Table, frozen=True, kw_only=True):
+    """Where the engine runs; without ``ssh``, this machine."""
+
+    ssh: str | None = None
+    """``user@host``, or a name from ~/.ssh/config."""
+    sudo: bool = False
+    """``sudo -n`` for what needs root."""
+
+
+class Hypervisor(Table, frozen=True, kw_only=True):
+    """A second road into the same machine: ``pct exec CONTAINER`` on a Proxmox host."""
+
+    ssh: str
+    container: int
+    machine_id: str | None = None
+    """Pinned identity (/etc/machine-id of the container): allows killing while the host's SSH is down."""
+
+
 class ServiceTable(Table, frozen=True, kw_only=True):
-    """Exactly one of command, start + stop, external."""
+    """Exactly one of systemd, command, start + stop, external."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"systemd", "exec", "user"})
-
+    systemd: str | None = None
+    exec: list[str] | None = None
+    """Instead of the unit's ExecStart, where that is a wrapper script."""
+    user: bool = False
+    """A unit of the user's own manager (``systemctl --user``)."""
+    guard_after: Seconds = Seconds(60)
+    """Silence after which the guard on the host puts the unit back as it was found."""
     command: list[str] | None = None
     start: list[str] | None = None
     stop: list[str] | None = None
@@ -41,12 +64,16 @@ class ServiceTable(Table, frozen=True, kw_only=True):
     @property
     def launch(self) -> list[str]:
         """The launch command, ``{flags}`` and ``{port}`` not yet replaced; empty for an external one."""
-        return self.command or self.start or []
+        return self.command or self.start or self.exec or []
 
 
 class Cleanup(Table, frozen=True, kw_only=True):
-    later: ClassVar[frozenset[str]] = frozenset({"kill", "devices", "protect", "gpu_memory_below"})
-
+    kill: list[Literal["service", "holders", "python"]] = msgspec.field(default_factory=lambda: ["service"])
+    """Who may be killed: the service's own processes; who holds the devices; every Python process there."""
+    devices: list[str] = msgspec.field(default_factory=lambda: ["/dev/nvidia*"])
+    protect: list[str] = msgspec.field(default_factory=list)
+    """Base names of executables that are never killed, added to the built-in ones."""
+    gpu_memory_below: Bytes = Bytes(2**30)
     within: Seconds = Seconds(60)
 
 
@@ -85,10 +112,10 @@ class Gate(Table, frozen=True, kw_only=True):
 class TargetTable(Table, frozen=True, kw_only=True):
     """One ``[target.NAME]``."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"host", "hypervisor", "tunnel"})
-
     engine: str
     url: str | None = None
+    tunnel: bool = False
+    """Reach ``url`` from the host, through its SSH connection."""
     machine: str | None = None
     model: str | None = None
     revision: str | None = None
@@ -97,6 +124,8 @@ class TargetTable(Table, frozen=True, kw_only=True):
     reference_steps: int | None = None
     api_key_env: str | None = None
     speculation: Speculation = Speculation()
+    host: HostTable = HostTable()
+    hypervisor: Hypervisor | None = None
     service: ServiceTable = ServiceTable()
     cleanup: Cleanup = Cleanup()
     workload: Workload = Workload()
@@ -160,6 +189,8 @@ __all__ = [
     "Bytes",
     "Cleanup",
     "Gate",
+    "HostTable",
+    "Hypervisor",
     "Ratio",
     "Seconds",
     "ServiceTable",

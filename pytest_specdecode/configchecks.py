@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 FLAGS, PORT = "{flags}", "{port}"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]+")
+_MACHINE_ID = re.compile(r"[0-9a-f]{32}")
 _REQUESTS = re.compile(r"\s*(?:max\(\s*TERM\s*,\s*TERM\s*\)|TERM)\s*".replace("TERM", r"(?:\d+c?|c)"))
 
 
@@ -38,6 +40,8 @@ _RANGES: list[tuple[str, Callable[[Any], bool], str]] = [
     ("speculation.topk", _at_least(1), "1 or more"),
     ("speculation.draft_tokens", _at_least(1), "1 or more"),
     ("service.ready_within", lambda v: v > 0, "longer than nothing"),
+    ("service.guard_after", lambda v: v >= 5, "5 s or more"),
+    ("cleanup.gpu_memory_below", lambda v: v > 0, "more than nothing"),
     ("cleanup.within", lambda v: v > 0, "longer than nothing"),
     ("workload.input_tokens", _at_least(1), "1 or more"),
     ("workload.output_tokens", _at_least(2), "2 or more (one token has no decode speed)"),
@@ -71,6 +75,7 @@ def complaints(name: str, table: TargetTable) -> Iterator[str]:
     yield from _metrics(key, table.gate.metrics)
     yield from _address(key, table)
     yield from _service(key, table.service)
+    yield from _host(key, table)
 
 
 def _metrics(key: str, names: Iterable[str]) -> Iterator[str]:
@@ -109,16 +114,34 @@ def _url(key: str, url: str) -> Iterator[str]:
 
 def _service(key: str, service: ServiceTable) -> Iterator[str]:
     key = f"{key}.service"
-    given = [name for name in ("command", "start", "stop") if getattr(service, name) is not None]
+    given = [name for name in ("systemd", "command", "start", "stop") if getattr(service, name) is not None]
     given += ["external"] if service.external else []
-    if given not in (["command"], ["start", "stop"], ["external"]):
+    if given not in (["systemd"], ["command"], ["start", "stop"], ["external"]):
         has = f"found {' and '.join(given)}" if given else "found none of them"
-        yield f"{key}: expected exactly one of command, start and stop together, external = true; {has}"
+        yield f"{key}: expected exactly one of systemd, command, start and stop together, external = true; {has}"
         return
-    for name in ("command", "start", "stop"):
+    for name in ("command", "start", "stop", "exec"):
         yield from _argv(f"{key}.{name}", getattr(service, name), flags=name != "stop")
+    if service.systemd is None and (service.exec is not None or service.user):
+        yield f"{key}: exec and user go with systemd; leave them out"
+    if service.systemd is not None and not _UNIT.fullmatch(service.systemd):
+        yield f'{key}.systemd: {shown(service.systemd)} is not a unit such as "sglang-qwen.service"'
     if service.external and (service.extra_args or service.env):
         yield f"{key}.external: runs whatever we do, so extra_args and env have no effect; leave them out"
+
+
+def _host(key: str, table: TargetTable) -> Iterator[str]:
+    if table.tunnel and (table.host.ssh is None or table.url is None):
+        yield f"{key}.tunnel: needs host.ssh, which carries it, and url, the address as the host sees it"
+    for i, pattern in enumerate(table.cleanup.devices):
+        if not pattern.startswith("/"):
+            yield f'{key}.cleanup.devices[{i}]: {shown(pattern)} is not a path such as "/dev/nvidia*"'
+    pinned = table.hypervisor.machine_id if table.hypervisor is not None else None
+    if pinned is not None and not _MACHINE_ID.fullmatch(pinned):
+        yield (
+            f"{key}.hypervisor.machine_id: {shown(pinned)} is not a machine id; it is what the container has in "
+            "/etc/machine-id, 32 hexadecimal digits"
+        )
 
 
 def _argv(key: str, argv: list[str] | None, *, flags: bool) -> Iterator[str]:

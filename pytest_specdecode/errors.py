@@ -9,6 +9,7 @@
     ├── SampleError            numbers that no verdict can be drawn from (also ValueError)
     ├── HostError              a command did not do what was asked of the host
     │   ├── NotRunError        it is known that the command did not run
+    │   │   └── UnprovenError  a second road that is not known to lead to the same machine
     │   └── UnknownRunError    time-out or lost link: it may have run
     └── CaseError              a case that ends without a number; carries its outcome
         ├── BrokenError        unreachable, would not start, crashed, other settings than asked
@@ -50,6 +51,10 @@ class HostError(SpecDecodeError):
 
 class NotRunError(HostError):
     """The command is known not to have run: no connection, no such program."""
+
+
+class UnprovenError(NotRunError):
+    """The road through the hypervisor is not known to lead to the host: nothing is done over it."""
 
 
 class UnknownRunError(HostError):

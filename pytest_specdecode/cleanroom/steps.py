@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..hosts import Host
 from ..hosts.processes import port_use
 from ..services import Service
+from .site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Room:
     host: Host
     service: Service
     port: int | None
+    site: Site | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,38 @@ def _kill(room: Room, seconds: float) -> None:
     room.service.kill_leftovers()
 
 
+def _identity(room: Room) -> list[Finding]:
+    _site(room).prove_identity()
+    return []
+
+
+def _killable(room: Room) -> list[Finding]:
+    site = _site(room)
+    return _findings(site.say(site.sorted(room.service).kill))
+
+
+def _press(room: Room, seconds: float) -> None:
+    del seconds
+    _site(room).press(room.service)
+
+
+def _held(room: Room) -> list[Finding]:
+    return _findings(_site(room).foreign(room.service))
+
+
+def _memory(room: Room) -> list[Finding]:
+    return _findings(_site(room).memory())
+
+
+def _site(room: Room) -> Site:
+    assert room.site is not None
+    return room.site
+
+
+def _findings(texts: Iterable[str]) -> list[Finding]:
+    return [Finding(text) for text in texts]
+
+
 def _open(room: Room) -> list[Finding]:
     if room.port is None:
         return []
@@ -73,8 +107,25 @@ def _open(room: Room) -> list[Finding]:
     return [] if use.closed else [Finding(f"port {room.port} is held by {use}")]
 
 
-STEPS: tuple[Step, ...] = (
-    Step("stop", _running, "stopping the service", "the service is stopped", _stop, share=0.6),
-    Step("kill", _left, "SIGTERM, then SIGKILL", "no process of an earlier start is left", _kill, share=0.6),
-    Step("port", _open, "waiting for it to close; it is not ours to kill", "port {port} is closed"),
+_STOP = Step("stop", _running, "stopping the service", "the service is stopped", _stop, share=0.6)
+_KILL = Step("kill", _left, "SIGTERM, then SIGKILL", "no process of an earlier start is left", _kill, share=0.6)
+_PORT = Step("port", _open, "waiting for it to close; it is not ours to kill", "port {port} is closed")
+
+STEPS: tuple[Step, ...] = (_STOP, _KILL, _PORT)
+"""For a service on a machine that has no devices to free."""
+
+SITE_STEPS: tuple[Step, ...] = (
+    Step("identity", _identity, "comparing both roads", "both roads lead to the same machine"),
+    _STOP,
+    _KILL,
+    Step("holders", _killable, "SIGTERM, then SIGKILL", "nothing is left that cleanup.kill names", _press, 0.8),
+    Step(
+        "release",
+        _held,
+        "waiting: it is not ours to kill (cleanup.kill, cleanup.protect say what is)",
+        "nobody holds the devices but those allowed to",
+    ),
+    Step("memory", _memory, "waiting for it to be freed", "GPU memory is free"),
+    _PORT,
 )
+"""For a machine with devices, other people's processes, and perhaps a second road into it."""

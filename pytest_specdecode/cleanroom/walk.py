@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ..errors import DirtyError, HostError
+from ..errors import BrokenError, CaseError, DirtyError, HostError, NotRunError, UnprovenError
 from ..hosts import Host
 from ..hosts.audit import AuditedHost
 from ..hosts.processes import port_use
+from ..hosts.roads import RoadHost
 from ..services import Service
 from .proof import CleanProof
-from .steps import STEPS, Finding, Room, Step
+from .site import Site
+from .steps import SITE_STEPS, STEPS, Finding, Room, Step
 
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
@@ -25,18 +27,22 @@ def clean(
     port: int | None,
     within_s: float,
     progress: Progress,
-    steps: Sequence[Step] = STEPS,
+    site: Site | None = None,
+    steps: Sequence[Step] | None = None,
 ) -> CleanProof:
     """Leave nothing of an earlier start, and prove it. ``port`` None: nobody knows yet where it will listen.
 
     A service that is not ours to stop is only described.
 
+    :raises BrokenError: when the machine cannot be reached in that time.
     :raises DirtyError: what is left when ``within_s`` seconds are over, and what was tried.
     """
     begin = time.monotonic()
-    room = Room(host, service, port)
-    trail = host.trail if isinstance(host, AuditedHost) else []
+    room = Room(host, service, port, site)
+    steps = steps or (STEPS if site is None else SITE_STEPS)
+    trail = host.trail if isinstance(host, AuditedHost | RoadHost) else []
     commands, killed = len(trail), len(service.killed)
+    pressed = len(site.reaper.killed) if site else 0
     if not service.managed:
         notes = ("external: nothing was stopped, killed or proven", *_listener(room))
         return CleanProof((), time.monotonic() - begin, notes=notes, audit=tuple(trail[commands:]))
@@ -48,7 +54,8 @@ def clean(
     return CleanProof(
         proven,
         time.monotonic() - begin,
-        tuple(service.killed[killed:]),
+        tuple(dict.fromkeys((*service.killed[killed:], *(site.reaper.killed[pressed:] if site else ())))),
+        notes=site.closing_notes(service) if site else (),
         audit=tuple(trail[commands:]),
     )
 
@@ -56,11 +63,11 @@ def clean(
 def _walk(step: Step, room: Room, deadline: float, progress: Progress) -> None:
     pause, acted = _FIRST_PAUSE_S, 0
     while True:
+        left = deadline - time.monotonic()
         try:
             found = step.probe(room)
             if not found:
                 return
-            left = deadline - time.monotonic()
             if left <= 0 and (acted or step.act is None):
                 raise DirtyError(_message(step, found, acted))
             progress(f"cleaning up: {step.name}: {found[0].text}")
@@ -68,11 +75,20 @@ def _walk(step: Step, room: Room, deadline: float, progress: Progress) -> None:
                 step.act(room, max(0.0, left * step.share))
                 acted += 1
         except HostError as error:
-            raise DirtyError(
-                f"cannot prove a clean environment: step '{step.name}' could not look or act: {error}"
-            ) from error
+            if left <= 0 or isinstance(error, UnprovenError) or room.site is None:
+                raise _unproven(step, error) from error
+            progress(f"cleaning up: {step.name}: {error}")
+        if room.site is not None:
+            room.site.scanner.forget()
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+
+def _unproven(step: Step, error: HostError) -> CaseError:
+    """Unreachable is broken; a machine that answers, but not this, is dirty."""
+    text = f"cannot prove a clean environment: step '{step.name}' could not look or act: {error}"
+    closed = isinstance(error, NotRunError) and not isinstance(error, UnprovenError)
+    return BrokenError(text) if closed else DirtyError(text)
 
 
 def _message(step: Step, found: Sequence[Finding], acted: int) -> str:

@@ -51,7 +51,7 @@ class Lease:
     :param host: any road that works is good enough for a heartbeat
     """
 
-    def __init__(self, host: Runner, *, what: str) -> None:
+    def __init__(self, host: Runner) -> None:
         self._host = host
         self.token = uuid.uuid4().hex[:12]
         self._who = {
@@ -59,7 +59,6 @@ class Lease:
             "machine": platform.node(),
             "pid": os.getpid(),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
-            "what": what,
         }
         self._heard = threading.Lock()
         self._ok_at: float | None = None

@@ -7,9 +7,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from ..errors import HostError, NotRunError
+from ..errors import HostError, NotRunError, UnprovenError
+from ..ledger import CommandRecord
 from . import Child, CommandResult, Host
-from .scan import Identity, identify
+from .lease import Lease
+from .processes import PROTECTED, send
+from .reaper import Reaper
+from .scan import Identity, Scanner, identify
+from .ssh import SshHost
 
 _PROBE_S = 5.0
 _RETRY_AFTER_S = 15.0
@@ -24,16 +29,46 @@ class RoadHost:
     """
 
     def __init__(
-        self, own: Host, root: Host | None = None, back: Host | None = None, *, machine_id: str | None = None
+        self,
+        own: Host,
+        root: Host | None = None,
+        back: Host | None = None,
+        *,
+        machine_id: str | None = None,
+        hypervisor: Host | None = None,
+        ssh: SshHost | None = None,
+        trail: list[CommandRecord] | None = None,
     ) -> None:
+        """``machine_id``: pinned identity of ``back``; ``hypervisor``: where that starts; ``ssh``: carries tunnels;
+        ``trail``: shared by the roads."""
         self.own = own
         self.root = root or own
         self.back = back
+        self.hypervisor = hypervisor
+        self.ssh = ssh
+        self.trail: list[CommandRecord] = [] if trail is None else trail
+        self.lease = Lease(self)
+        self._scanner: Scanner | None = None
+        self._reaper: Reaper | None = None
         self._pinned = machine_id
         self._proven: Identity | None = None
         self._proven_at = -math.inf
         self._closed_until = -math.inf
         self._lock = threading.RLock()
+
+    def scanner(self, devices: Sequence[str]) -> Scanner:
+        """The one scanner of this machine, so that one look serves everybody."""
+        if self._scanner is None:
+            self._scanner = Scanner(self, devices)
+        return self._scanner
+
+    def reaper(self, protect: Sequence[str]) -> Reaper:
+        """The one that signals here; it remembers whom it asked."""
+        if self._reaper is None:
+            self._reaper = Reaper(
+                lambda number, keys: send(self.killing_road(), number, keys, (*PROTECTED, *protect))
+            )
+        return self._reaper
 
     @property
     def name(self) -> str:
@@ -58,6 +93,8 @@ class RoadHost:
                 closed = str(error)
         try:
             return self._standby().run(argv, timeout=timeout, stdin=stdin)
+        except UnprovenError:
+            raise
         except NotRunError as error:
             raise NotRunError(f"{closed}; and by the other road: {error}") from error
 
@@ -80,14 +117,21 @@ class RoadHost:
     def killing_road(self) -> Host:
         """The road that signals take: the second where there is one, since it works when the other does not.
 
-        :raises NotRunError: when it is not known to lead to the same machine; then nothing may be killed.
+        :raises UnprovenError: when it is not known to lead to the same machine; then nothing may be killed.
         """
-        return self.trusted_back() if self.back is not None else self.root
+        if self.back is None:
+            return self.root
+        try:
+            return self.trusted_back()
+        except UnprovenError:
+            raise
+        except HostError:
+            return self.root  # the hypervisor is down; the machine's own road needs no proof
 
     def trusted_back(self) -> Host:
         """The second road, proven now to lead to this machine.
 
-        :raises NotRunError: saying what differs, or that nothing could be compared.
+        :raises UnprovenError: saying what differs, or that nothing could be compared.
         """
         with self._lock:
             assert self.back is not None
@@ -107,14 +151,14 @@ class RoadHost:
     def _compare(self, here: Identity | None, there: Identity) -> None:
         assert self.back is not None
         if self._pinned is not None and there.machine_id != self._pinned:
-            raise NotRunError(
+            raise UnprovenError(
                 f"{self.back.name} has machine id {there.machine_id or 'unreadable'}, not the pinned {self._pinned}: "
                 "nothing may be killed there; check hypervisor.container and hypervisor.machine_id"
             )
         known = here or self._proven
         if known is None:
             if self._pinned is None:
-                raise NotRunError(
+                raise UnprovenError(
                     f"{self.name} does not answer, so that {self.back.name} cannot be proven to be the same machine: "
                     f"nothing was done there. Pin it to allow that: hypervisor.machine_id = "
                     f'"{there.machine_id}" (only if you know that it is the host)'
@@ -123,14 +167,14 @@ class RoadHost:
         if here is None and self._pinned is not None:
             return
         if not known.same(there):
-            raise NotRunError(_different(self.name, known, self.back.name, there))
+            raise UnprovenError(_different(self.name, known, self.back.name, there))
         self._proven = there
 
     def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Child:
         return self.own.spawn(argv, env=env)
 
     def close(self) -> None:
-        for road in (self.back, self.own):
+        for road in (self.hypervisor, self.own):
             if road is not None:
                 road.close()
 

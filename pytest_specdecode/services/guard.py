@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..errors import BrokenError
 from ..hosts import CommandResult, Runner
+from ..hosts.roads import RoadHost
 
 SILENCE_S = 60.0
 _TIMEOUT_S = 20.0
@@ -95,6 +96,13 @@ class Guard:
 
     def _run(self, argv: Sequence[str], stdin: bytes = b"") -> CommandResult:
         return self._host.run(argv, timeout=_TIMEOUT_S, stdin=stdin)
+
+
+def guard_of(roads: RoadHost, *, user: bool, silence_s: float) -> Guard | None:
+    """The guard of the run that holds the lease of ``roads``; None for a run without one."""
+    if not roads.lease.taken:
+        return None
+    return Guard(roads.own if user else roads, roads.lease.token, folder=roads.lease.folder, silence_s=silence_s)
 
 
 def relieve(host: Runner, token: str, *, folder: str = _FOLDER, within_s: float = 90.0) -> None:

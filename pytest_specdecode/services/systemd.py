@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
+from ..config import Target
+from ..engines.registry import load_engine
 from ..errors import BrokenError, ConfigError, HostError, SpecDecodeError, UnknownRunError
+from ..hosts import Host
 from ..hosts.processes import Key
 from ..hosts.reaper import Reaper
 from ..hosts.redaction import redact_text
+from ..hosts.roads import RoadHost
 from ..hosts.scan import Scan, Scanner, Seen
 from . import ServiceState
 from .execstart import ExecStart, literal, parse_environment_file
-from .guard import Found, Guard
+from .guard import Found, Guard, guard_of
 from .launchline import Strip, check_program, check_variables, dropin_text, sole
 from .systemctl import DROPIN, Systemctl
 from .template import FLAGS, expand
@@ -31,6 +37,7 @@ class SystemdService:
     the first stop.
     """
 
+    keys: ClassVar[tuple[str, ...]] = ("systemd",)
     kind = "systemd"
     managed = True
 
@@ -64,7 +71,29 @@ class SystemdService:
         self._started = ""
         self._invocations: set[str] = set()
         self._recorded: set[Key] = set()
+        self._shm: set[str] = set()
         self._cgroup = ""
+
+    @classmethod
+    def of(cls, target: Target, host: Host) -> SystemdService:
+        """The target's unit. Needs the roads of :func:`~pytest_specdecode.hosts.registry.make_host`."""
+        roads = host if isinstance(host, RoadHost) else RoadHost(host)
+        table = target.service
+        secret = os.environ.get(target.api_key_env) if target.api_key_env else None
+        engine = load_engine(target.engine)
+        silence_s = float(table.guard_after)
+        return cls(
+            Systemctl(roads.own if table.user else roads, table.systemd or "", user=table.user),
+            roads.scanner(target.cleanup.devices),
+            roads.reaper(target.cleanup.protect),
+            strip=engine.without_speculation,
+            replace=table.exec,
+            extra_args=table.extra_args,
+            env=table.env,
+            permit=roads.lease.ensure,
+            guard=lambda: guard_of(roads, user=table.user, silence_s=silence_s),
+            secrets=[secret] if secret else (),
+        )
 
     # -- what it runs ---------------------------------------------------------------------------------
 
@@ -229,6 +258,7 @@ class SystemdService:
         scan = self._scanner.look()
         roots = [p.pid for p in scan.processes if self._in_unit(p)]
         self._recorded |= scan.descendants(roots)
+        self._shm |= {path for p in self.owned(scan) for path in p.shm}
 
     def _in_unit(self, p: Seen) -> bool:
         inside = bool(self._cgroup) and any(
@@ -241,18 +271,24 @@ class SystemdService:
         environment, or recorded as a descendant of such."""
         return tuple(p for p in scan.processes if p.alive and (self._in_unit(p) or p.key in self._recorded))
 
+    def left_in_memory(self, scan: Scan) -> tuple[str, ...]:
+        """Files in /dev/shm that its processes had and nobody has now."""
+        used = {path for p in scan.processes for path in p.shm}
+        return tuple(sorted(self._shm & set(scan.shm) - used))
+
     def leftovers(self) -> Mapping[int, str]:
         state = self._ctl.show()
         if not state.stopped:
             return {state.main_pid: f"{self.unit} is {state['ActiveState']} ({state['SubState']})"}
-        return {p.pid: str(p).partition(": ")[2] for p in self.owned(self._scanner.look())}
+        scan = self._scanner.look()
+        return {p.pid: self._reaper.describe(p, scan).partition(" ")[2] for p in self.owned(scan)}
 
     def kill_leftovers(self) -> None:
         self._permit()
         if not self._ctl.show().stopped:
             self._ctl.do("stop", "--no-block")
         scan = self._scanner.look()
-        self._reaper.press(p.key for p in self.owned(scan) if p.pid not in scan.road)
+        self._reaper.press(p for p in self.owned(scan) if p.pid not in scan.road)
         self._scanner.forget()
 
     @property
