@@ -1,9 +1,9 @@
 """The fake engine: ``python tests/fake/server.py -m MODEL --port 8080 -np 4 …``.
 
-A stand-alone program (standard library only) that takes llama-server's flags and answers as llama.cpp does, at
-an exactly known speed. The environment variable ``FAKE_ENGINE`` sets speed, noise and faults, as JSON or as the
-path of a JSON file: ``FAKE_ENGINE='{"tok_s": {"0": 100, "2": 186}, "error_share": 0.1}'``. All its keys are in the
-docstring of :mod:`tests.fake.settings`.
+A stand-alone program (standard library only) that takes llama-server's flags and answers as llama.cpp
+does, at an exactly known speed. The environment variable ``FAKE_ENGINE`` sets speed, noise and faults, as
+JSON or as the path of a JSON file: ``FAKE_ENGINE='{"tok_s": {"0": 100, "2": 186}, "error_share": 0.1}'``. All
+its keys are in the docstring of :mod:`tests.fake.settings`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_specdecode.config import Target, TargetTable, load_targets, read_targets
@@ -294,6 +294,7 @@ PLAIN = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["steps", "gate", "service", "workload", "speculation", "url", "x"]), PLAIN)
 def test_whatever_a_key_holds_nothing_but_a_config_error_comes_of_it(key: str, value: object) -> None:
     try:

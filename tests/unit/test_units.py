@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_specdecode.errors import ConfigError
@@ -54,6 +54,7 @@ def test_anything_else_but_a_number_with_a_known_unit_is_refused(value: object) 
         seconds(value)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=12) | st.floats() | st.integers() | st.none() | st.booleans())
 def test_nothing_but_a_config_error_comes_of_bad_input(value: object) -> None:
     for kind in (Seconds, Ratio, Bytes):
@@ -64,6 +65,7 @@ def test_nothing_but_a_config_error_comes_of_bad_input(value: object) -> None:
         assert found >= 0
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([(Seconds, "s"), (Ratio, "%"), (Bytes, "B")]))
 def test_what_is_written_is_what_is_meant(number: int, unit: tuple[type, str]) -> None:
     kind, suffix = unit

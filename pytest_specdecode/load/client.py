@@ -1,0 +1,281 @@
+"""The streaming client: requests go out in a closed loop, (time, bytes) of what comes back is stored.
+
+It parses nothing but the end of an answer while streams run: what a stream said is read afterwards
+(:mod:`.streams`). Each request has a connection of its own, so that an idle connection closed by the server
+never looks like a failed request; the clock of a request starts when it is written, after connecting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from .. import __version__
+from .http1 import LAST_CHUNK, BadAnswerError, Head, read_body, read_head
+
+HEARTBEAT_S = 0.02
+_BUFFER_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """After which a request counts as failed, in seconds. ``stall_s`` holds between two events."""
+
+    connect_s: float = 10.0
+    first_s: float = 300.0
+    stall_s: float = 20.0
+    total_s: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One round of load. ``bodies`` are encoded requests, taken in order by ``concurrency`` workers.
+
+    ``stagger_s`` lies between the first requests of two workers.
+    """
+
+    url: str
+    path: str
+    headers: Mapping[str, str]
+    bodies: Sequence[bytes]
+    concurrency: int
+    stagger_s: float = 0.0
+    deadlines: Deadlines = Deadlines()
+
+
+@dataclass(slots=True)
+class Trace:
+    """What happened to one request. Times are seconds of ``time.perf_counter``.
+
+    Packet i ended at byte ``ends[i]`` of ``raw`` and came at ``times[i]``. ``failure`` is set where the
+    client itself gave up; what the server said is not looked at here.
+    """
+
+    number: int
+    worker: int
+    sent_s: float
+    ended_s: float = 0.0
+    status: int = 0
+    """Of the HTTP answer; 0 when there was none."""
+    raw: bytes = b""
+    ends: array[int] = field(default_factory=lambda: array("Q"))
+    times: array[float] = field(default_factory=lambda: array("d"))
+    failure: str | None = None
+    refused: bool = False
+    """No connection came about: the server is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """A round as the client saw it: finished and failed requests, and how the client itself fared."""
+
+    traces: tuple[Trace, ...]
+    unsent: int
+    """Requests that were given up because too many others had failed."""
+    seconds: float
+    cpu_s: float
+    """CPU time of this process."""
+    lags_s: tuple[float, ...]
+    """How late each heartbeat of the event loop was."""
+
+
+class _Exchange(asyncio.BufferedProtocol):
+    """One request on one connection. The receive buffer is shared: it is emptied before it is used again."""
+
+    def __init__(self, trace: Trace, buffer: bytearray) -> None:
+        self.trace = trace
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.last_s = 0.0
+        self._buffer = buffer
+        self._view = memoryview(buffer)
+        self._data: list[bytes] = []
+        self._size = 0
+        self._head: Head | None = None
+
+    def send(self, transport: asyncio.WriteTransport, data: bytes) -> None:
+        self.trace.sent_s = self.last_s = time.perf_counter()
+        transport.write(data)
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 (the protocol's signature)
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        trace = self.trace
+        self.last_s = now = time.perf_counter()
+        data = bytes(self._view[:nbytes])
+        self._size += nbytes
+        self._data.append(data)
+        trace.times.append(now)
+        trace.ends.append(self._size)
+        if self._is_last(data):
+            self.finish()
+
+    def _is_last(self, data: bytes) -> bool:
+        head = self._head
+        if head is None:
+            try:
+                head = self._head = read_head(b"".join(self._data))
+            except BadAnswerError:
+                return True
+            if head is None:
+                return False
+        if not head.chunked:
+            return head.length is not None and self._size - head.size >= head.length
+        if len(data) < len(LAST_CHUNK):
+            data = b"".join(self._data[-len(LAST_CHUNK) :])
+        return data.endswith(LAST_CHUNK) and self._is_complete(head)
+
+    def _is_complete(self, head: Head) -> bool:
+        """A text may end as a last chunk does; the framing decides."""
+        try:
+            return read_body(b"".join(self._data), head)[1]
+        except BadAnswerError:
+            return True
+
+    def eof_received(self) -> None:
+        self.finish()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.finish(f"connection lost: {exc}" if exc else None)
+
+    def finish(self, failure: str | None = None) -> None:
+        if self.done.done():
+            return
+        trace = self.trace
+        trace.ended_s = time.perf_counter()
+        trace.raw = b"".join(self._data)
+        trace.failure = failure
+        trace.status = self._head.status if self._head else 0
+        self._data.clear()
+        self.done.set_result(None)
+
+    def overdue(self, now: float, deadlines: Deadlines) -> str | None:
+        """Which deadline has passed."""
+        if now - self.trace.sent_s > deadlines.total_s:
+            return f"not finished within {deadlines.total_s:g} s"
+        if not self.trace.times:
+            return (
+                f"no answer within {deadlines.first_s:g} s" if now - self.last_s > deadlines.first_s else None
+            )
+        return f"nothing came for {deadlines.stall_s:g} s" if now - self.last_s > deadlines.stall_s else None
+
+
+class _Round:
+    """The state that the workers of one round share."""
+
+    def __init__(self, load: Load, progress: Callable[[int], None]) -> None:
+        self._load = load
+        self._progress = progress
+        parts = urlsplit(load.url)
+        self._host, self._port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._head = _request_head(load, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + load.path)
+        self._queue = deque(enumerate(load.bodies))
+        self._live: set[_Exchange] = set()
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._failures = 0
+        self.traces: list[Trace] = []
+        self.lags_s: list[float] = []
+
+    async def run(self) -> Driven:
+        cpu_s, began_s = time.process_time(), time.perf_counter()
+        watchers = [asyncio.create_task(self._watch()), asyncio.create_task(self._beat())]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for worker in range(self._load.concurrency):
+                    group.create_task(self._work(worker))
+        finally:
+            for task in watchers:
+                task.cancel()
+            await asyncio.gather(*watchers, return_exceptions=True)
+        return Driven(
+            traces=tuple(sorted(self.traces, key=lambda t: t.number)),
+            unsent=len(self._queue),
+            seconds=time.perf_counter() - began_s,
+            cpu_s=time.process_time() - cpu_s,
+            lags_s=tuple(self.lags_s),
+        )
+
+    async def _work(self, worker: int) -> None:
+        await asyncio.sleep(worker * self._load.stagger_s)
+        while self._queue and not self._hopeless():
+            number, body = self._queue.popleft()
+            trace = Trace(number, worker, time.perf_counter())
+            await self._exchange(trace, body)
+            self.traces.append(trace)
+            self._failures += trace.failure is not None or trace.status != 200
+
+    def _hopeless(self) -> bool:
+        """Whether to stop: the server is gone, or so many failed that the rest tells nothing new."""
+        many = max(8, len(self._load.bodies) // 4)
+        return self._failures >= many or any(t.refused for t in self.traces)
+
+    async def _exchange(self, trace: Trace, body: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        exchange = _Exchange(trace, self._buffer)
+        try:
+            async with asyncio.timeout(self._load.deadlines.connect_s):
+                transport, _ = await loop.create_connection(
+                    lambda: exchange, self._host, self._port, ssl=self._tls
+                )
+        except (OSError, TimeoutError) as exc:
+            trace.failure = f"no connection to {self._host}:{self._port}: {str(exc) or 'timed out'}"
+            trace.refused = True
+            trace.ended_s = time.perf_counter()
+            return
+        self._live.add(exchange)
+        try:
+            exchange.send(transport, self._head % len(body) + body)
+            await exchange.done
+        finally:
+            self._live.discard(exchange)
+            transport.abort()
+
+    async def _watch(self) -> None:
+        """End what is overdue, and tell how far the round is."""
+        deadlines = self._load.deadlines
+        period_s = min(1.0, deadlines.first_s / 4, deadlines.stall_s / 4, deadlines.total_s / 4)
+        while True:
+            await asyncio.sleep(period_s)
+            now = time.perf_counter()
+            for exchange in list(self._live):
+                if failure := exchange.overdue(now, deadlines):
+                    exchange.finish(failure)
+            self._progress(len(self.traces))
+
+    async def _beat(self) -> None:
+        """Measure how late the event loop is: what makes a time stamp late makes this late, too."""
+        while True:
+            due = time.perf_counter() + HEARTBEAT_S
+            await asyncio.sleep(HEARTBEAT_S)
+            self.lags_s.append(max(0.0, time.perf_counter() - due))
+
+
+def _request_head(load: Load, netloc: str, path: str) -> bytes:
+    """Everything before the body, with a place for its length."""
+    headers = {
+        "Host": netloc,
+        "User-Agent": f"pytest-specdecode/{__version__}",
+        "Accept": "text/event-stream",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+        "Content-Type": "application/json",
+        **load.headers,
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    head = f"POST {path} HTTP/1.1\r\n{lines}"
+    return head.replace("%", "%%").encode("latin-1") + b"Content-Length: %d\r\n\r\n"
+
+
+async def drive(load: Load, progress: Callable[[int], None] = lambda _: None) -> Driven:
+    """Send the round's requests; returns when each has ended, one way or another.
+
+    ``progress`` is told about once a second how many requests have ended. Cancelling closes every connection.
+    """
+    return await _Round(load, progress).run()

@@ -1,0 +1,200 @@
+"""One case on one server start: first requests, warm-up, rounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..config import Workload
+from ..engines import Counters
+from ..model import CaseStart, Round, Scalar
+from . import Server
+from .metrics import cached_share, delta, facts_of, metrics_of
+from .play import Limits, Played, Player
+from .prompts import Prompt, load_prompts
+from .requests import CHARS_PER_TOKEN, Request, request_set
+from .steady import rose, trend
+from .validity import CACHED_SHARE, Client, Evidence, reasons
+
+_SAMPLE_CHARS = 4000
+_MANY_END_EARLY = 0.2
+
+
+def measure(
+    server: Server,
+    workload: Workload,
+    concurrency: int,
+    *,
+    rounds: int,
+    progress: Callable[[str], None],
+    rootdir: Path = Path(),
+    limits: Limits | None = None,
+) -> CaseStart:
+    """Measure ``workload`` at ``concurrency`` on a ready server. It ends with the first invalid round, since
+    no later one could make the case valid.
+
+    ``progress`` is told in a few words what goes on, about once a second.
+
+    :raises BrokenError: when the server dies, is out of reach, or cannot serve the very first request.
+    :raises ConfigError: for prompts or a ``requests`` expression that cannot be used.
+    """
+    return _Measurement(server, workload, concurrency, progress, limits or Limits()).run(rounds, rootdir)
+
+
+class _Measurement:
+    def __init__(
+        self,
+        server: Server,
+        workload: Workload,
+        concurrency: int,
+        progress: Callable[[str], None],
+        limits: Limits,
+    ) -> None:
+        self._server = server
+        self._workload = workload
+        self._concurrency = concurrency
+        self._progress = progress
+        self._limits = limits
+        self._player = Player(server, workload, concurrency, progress, limits)
+        self._requests: tuple[Request, ...] = ()
+        self._template_tokens = 0
+        self._speeds: list[float] = []
+        self._facts: dict[str, Scalar] = {}
+
+    def run(self, rounds: int, rootdir: Path) -> CaseStart:
+        self._prepare(load_prompts(self._workload.prompts, rootdir))
+        began_s = time.perf_counter()
+        self._warm_up()
+        first = self._first_round(rounds)
+        self._facts["warmup_s"] = round(time.perf_counter() - began_s - first.seconds, 3)
+        measured = [first]
+        while len(measured) < rounds and measured[-1].valid:
+            measured.append(self._round(len(measured) + 1, rounds))
+        return CaseStart(self._server.start_id, tuple(_with_trend(measured)), dict(self._facts))
+
+    # --- before the rounds
+
+    def _prepare(self, prompts: Sequence[Prompt]) -> None:
+        """The very first requests: whether the server serves at all, how long its template and tokens are."""
+        usage = self._player.probe("a").usage
+        self._template_tokens = usage.prompt_tokens if usage else 0
+        chars_per_token = CHARS_PER_TOKEN
+        if self._workload.input_tokens is not None:
+            chars_per_token = self._chars_per_token(prompts, self._workload.input_tokens)
+            self._facts["chars_per_token"] = round(chars_per_token, 3)
+        self._requests = request_set(
+            self._workload, prompts, self._concurrency, chars_per_token=chars_per_token
+        )
+        self._facts["template_tokens"] = self._template_tokens
+        tells_cached = usage is not None and usage.cached_tokens is not None
+        if not tells_cached or not self._workload.warmup_rounds:
+            self._player.new_salt()
+
+    def _chars_per_token(self, prompts: Sequence[Prompt], wanted: int) -> float:
+        """As this engine counts its prompts, on a sample of them."""
+        sample = "\n\n".join(p.text for p in prompts[:40])[: min(_SAMPLE_CHARS, max(400, 4 * wanted))]
+        usage = self._player.probe(sample).usage
+        tokens = usage.prompt_tokens - self._template_tokens if usage else 0
+        return min(12.0, max(1.0, len(sample) / tokens)) if tokens > 0 else CHARS_PER_TOKEN
+
+    def _warm_up(self) -> None:
+        """The first round runs to each answer's natural end, which tells how many end early."""
+        for i in range(self._workload.warmup_rounds):
+            name = f"warm-up {i + 1}/{self._workload.warmup_rounds}"
+            played = self._warm_up_round(name, natural=i == 0)
+            if i == 0 and not played.failed:
+                share = sum(s.total < s.wanted for s in played.streams) / len(played.streams)
+                self._facts["natural_end_share"] = round(share, 4)
+                if share > _MANY_END_EARLY:
+                    self._warm_up_round(name, natural=False)
+
+    def _warm_up_round(self, name: str, *, natural: bool) -> Played:
+        deadlines = self._limits.warmup_deadlines
+        played = self._player.play(name, self._requests, deadlines, natural=natural)
+        if not self._player.salt and cached_share(played.streams, self._template_tokens) > CACHED_SHARE:
+            self._player.new_salt()
+            played = self._player.play(name, self._requests, deadlines, natural=natural)
+        self._note_speed(name, metrics_of(played.streams, self._concurrency, Counters()).get("tok_s"))
+        return played
+
+    def _note_speed(self, name: str, speed: float | None) -> None:
+        if speed:
+            self._speeds.append(speed)
+        self._progress(f"{name} {speed:.1f} tok/s" if speed else f"{name} without a result")
+
+    # --- rounds
+
+    def _first_round(self, rounds: int) -> Round:
+        """The first round that is no faster than the one before it; those that are were warm-up."""
+        for extra in range(self._limits.extra_warmup_rounds + 1):
+            round_ = self._round(1, rounds)
+            self._facts["extra_warmup_rounds"] = extra
+            if not round_.valid or not rose(self._speeds):
+                return round_
+        path = " → ".join(f"{s:.1f}" for s in self._speeds)
+        return _with(
+            round_,
+            f"not steady: each round was faster than the one before ({path} tok/s); raise warmup_rounds",
+        )
+
+    def _round(self, number: int, rounds: int) -> Round:
+        server, name = self._server, f"round {number}/{rounds}"
+        instance = server.instance()
+        before = server.engine.counters(server.http)
+        played = self._player.play(name, self._requests, self._limits.deadlines)
+        counted = self._settled(before, sum(s.total for s in played.streams))
+        driven, streams = played.driven, played.streams
+        client = Client(
+            lag_p95_s=float(np.percentile(driven.lags_s, 95)) if driven.lags_s else 0.0,
+            cpu_share=driven.cpu_s / driven.seconds,
+        )
+        evidence = Evidence(
+            config=server.config,
+            concurrency=self._concurrency,
+            streams=streams,
+            counted=counted,
+            client=client,
+            instances=(instance, server.instance()),
+            template_tokens=self._template_tokens,
+            unsent=driven.unsent,
+        )
+        found = metrics_of(streams, self._concurrency, counted) if evidence.complete else {}
+        self._note_speed(name, found.get("tok_s"))
+        facts: dict[str, Scalar] = {
+            **facts_of(streams, self._concurrency),
+            "nonce": played.nonce,
+            "client_cpu_share": round(client.cpu_share, 4),
+            "client_lag_ms_p95": round(1000 * client.lag_p95_s, 3),
+        }
+        return Round(found, driven.seconds, reasons(evidence), facts)
+
+    def _settled(self, before: Counters, own_tokens: int) -> Counters:
+        """What the counters grew by, once they have caught up with what was received."""
+        deadline_s = time.perf_counter() + self._limits.settle_s
+        while True:
+            counted = delta(before, self._server.engine.counters(self._server.http))
+            generated = counted.generated_tokens
+            if generated is None or generated >= own_tokens or time.perf_counter() > deadline_s:
+                return counted
+            time.sleep(0.1)
+
+
+def _with(round_: Round, reason: str) -> Round:
+    return replace(round_, reasons=(*round_.reasons, reason))
+
+
+def _with_trend(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds, marked when they still speed up. A trend belongs to all of them."""
+    if any(not r.valid for r in rounds):
+        return list(rounds)
+    speeds = [r.metrics["tok_s"] for r in rounds if "tok_s" in r.metrics]
+    rise = trend(speeds)
+    if rise is None:
+        return list(rounds)
+    path = " → ".join(f"{s:.1f}" for s in speeds)
+    reason = f"not steady after the warm-up: {rise:+.1%} over the rounds ({path} tok/s); raise warmup_rounds"
+    return [_with(r, reason) for r in rounds]

@@ -1,0 +1,181 @@
+"""Streams and counters of one round → the metrics of the table. Pure.
+
+=================== ================================================================================
+``tok_s``           Σ (tokens − tokens of the first event) / Σ (last token time − first token time)
+``tok_s_p50``       the median over requests of the same ratio
+``total_tok_s``     tokens that came while all workers were busy / the length of that window
+``ttft_ms_*``       first token − request written
+``itl_ms_*``        per request: (last − first) / (tokens − tokens of the first event)
+``e2e_ms_*``        answer complete − request written
+``tokens_per_step`` Σ (tokens − 1) / Σ steps: the first token comes from the prefill, not from a step
+``step_ms``         1000 · Σ (last − first) / Σ steps
+``accept_length``   1 + accepted / drafted steps
+``accept_rate``     accepted / drafted tokens
+``accept_rate_pos_i`` accepted at draft position i / drafted steps
+=================== ================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from ..engines import Counters
+from ..model import ACCEPT_RATE_POS
+from .streams import Stream
+
+_PERCENTILES = (50, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time in which every worker had a request in flight, in seconds of ``time.perf_counter``."""
+
+    start_s: float
+    end_s: float
+
+    @property
+    def length_s(self) -> float:
+        return max(0.0, self.end_s - self.start_s)
+
+
+def busy_window(streams: Sequence[Stream], concurrency: int) -> Window | None:
+    """From the last worker's first request to the first worker's last end; None if a worker never worked.
+
+    Between two requests of one worker lies only the time to connect, which the closed loop always has.
+    """
+    first: dict[int, float] = {}
+    last: dict[int, float] = {}
+    for s in streams:
+        first[s.worker] = min(first.get(s.worker, s.sent_s), s.sent_s)
+        last[s.worker] = max(last.get(s.worker, s.ended_s), s.ended_s)
+    if len(first) < concurrency:
+        return None
+    return Window(max(first.values()), min(last.values()))
+
+
+def delta(before: Counters, after: Counters) -> Counters:
+    """What was counted in between; None where either is."""
+
+    def minus(a: float | None, b: float | None) -> float | None:
+        return None if a is None or b is None else b - a
+
+    numbers = {
+        f.name: minus(getattr(before, f.name), getattr(after, f.name))
+        for f in fields(Counters)
+        if f.name not in {"accepted_by_position", "raw"}
+    }
+    earlier = (*before.accepted_by_position, *[0.0] * len(after.accepted_by_position))
+    positions = tuple(b - a for a, b in zip(earlier, after.accepted_by_position, strict=False))
+    raw = {name: value - before.raw.get(name, 0.0) for name, value in after.raw.items()}
+    return Counters(**numbers, accepted_by_position=positions, raw=raw)
+
+
+def metrics_of(streams: Sequence[Stream], concurrency: int, counted: Counters) -> dict[str, float]:
+    """Every metric that these streams and counters yield; what cannot be known is absent.
+
+    Nothing at all when a request failed: the rest would be a number of another load.
+    """
+    if not streams or any(s.failure or not s.times_s.size for s in streams):
+        return {}
+    return {
+        **_speeds(streams),
+        **_total(streams, concurrency),
+        **_latencies(streams),
+        **_steps(streams, counted),
+        **_acceptance(streams, counted),
+    }
+
+
+def _speeds(streams: Sequence[Stream]) -> dict[str, float]:
+    seconds = sum(s.decode_s for s in streams)
+    if seconds <= 0:
+        return {}
+    each = [s.decode_tokens / s.decode_s for s in streams if s.decode_s > 0]
+    return {"tok_s": sum(s.decode_tokens for s in streams) / seconds, "tok_s_p50": float(np.median(each))}
+
+
+def _total(streams: Sequence[Stream], concurrency: int) -> dict[str, float]:
+    window = busy_window(streams, concurrency)
+    if window is None or window.length_s <= 0:
+        return {}
+    tokens = sum(
+        float(s.tokens[(s.times_s > window.start_s) & (s.times_s <= window.end_s)].sum()) for s in streams
+    )
+    return {"total_tok_s": tokens / window.length_s}
+
+
+def _latencies(streams: Sequence[Stream]) -> dict[str, float]:
+    samples = {
+        "ttft_ms": [1000 * s.ttft_s for s in streams],
+        "itl_ms": [1000 * s.decode_s / s.decode_tokens for s in streams if s.decode_tokens > 0],
+        "e2e_ms": [1000 * s.e2e_s for s in streams],
+    }
+    return {
+        f"{stem}_p{p}": float(np.percentile(values, p))
+        for stem, values in samples.items()
+        if values
+        for p in _PERCENTILES
+    }
+
+
+def total_or_none(values: Iterable[float | None]) -> float | None:
+    """The sum; None when any is unknown or there is none."""
+    known = list(values)
+    return None if not known or None in known else float(sum(v for v in known if v is not None))
+
+
+def _steps(streams: Sequence[Stream], counted: Counters) -> dict[str, float]:
+    """From each request's own figures where the engine tells them, else from its counters."""
+    steps = total_or_none(s.usage.steps for s in streams if s.usage)
+    tokens = float(sum(s.total - 1 for s in streams))
+    if steps is None:
+        steps = counted.steps
+    if not steps or steps <= 0:
+        return {}
+    return {"tokens_per_step": tokens / steps, "step_ms": 1000 * sum(s.decode_s for s in streams) / steps}
+
+
+def _acceptance(streams: Sequence[Stream], counted: Counters) -> dict[str, float]:
+    """From the engine's counters where it has them, else from its figures per request."""
+    found: dict[str, float] = {}
+    drafted, accepted = counted.draft_tokens, counted.accepted_tokens
+    if drafted is None or accepted is None:
+        drafted = total_or_none(s.usage.draft_tokens for s in streams if s.usage)
+        accepted = total_or_none(s.usage.accepted_tokens for s in streams if s.usage)
+    if drafted and accepted is not None:
+        found["accept_rate"] = accepted / drafted
+    if counted.drafts and accepted is not None:
+        found["accept_length"] = 1 + accepted / counted.drafts
+        for i, n in enumerate(counted.accepted_by_position):
+            found[f"{ACCEPT_RATE_POS}{i}"] = n / counted.drafts
+    return found
+
+
+def cached_share(streams: Sequence[Stream], template_tokens: int) -> float:
+    """Prompt tokens that came from a cache beyond the template, of all prompt tokens whose origin is told."""
+    usages = [s.usage for s in streams if s.usage and s.usage.cached_tokens is not None]
+    prompt = sum(u.prompt_tokens for u in usages)
+    from_cache = sum(max(0, (u.cached_tokens or 0) - template_tokens) for u in usages)
+    return from_cache / prompt if prompt else 0.0
+
+
+def facts_of(streams: Sequence[Stream], concurrency: int) -> Mapping[str, float | int | None]:
+    """What a reader wants to know beside the metrics: sizes, and what the window left out."""
+    good = [s for s in streams if not s.failure]
+    window = busy_window(good, concurrency)
+    found: dict[str, float | int | None] = {
+        "requests": len(streams),
+        "output_tokens": sum(s.total for s in good),
+        "prompt_tokens": sum(s.usage.prompt_tokens for s in good if s.usage),
+        "cached_prompt_tokens": total_or_none(s.usage.cached_tokens for s in good if s.usage),
+    }
+    if window is not None and window.length_s > 0:
+        found |= {
+            "ramp_s": round(window.start_s - min(s.sent_s for s in good), 3),
+            "window_s": round(window.length_s, 3),
+            "tail_s": round(max(s.ended_s for s in good) - window.end_s, 3),
+        }
+    return found

@@ -1,0 +1,208 @@
+"""Why a round must not become a number. Pure: evidence in, one sentence each out.
+
+Settings, running-request caps and the hardware are looked at elsewhere, before the first request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..engines import Counters
+from ..model import SpecConfig
+from .metrics import cached_share, total_or_none
+from .streams import Stream
+
+FOREIGN_SHARE = 0.005
+CACHED_SHARE = 0.05
+LATE_SHARE = 0.02
+"""Lateness (95th percentile) that is tolerated, as a share of a request's decode time; and
+``LATE_FLOOR_S``, below which a general-purpose kernel cannot do better."""
+LATE_FLOOR_S = 0.010
+CPU_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How the client fared in the round: ``lag_p95_s`` of its event loop, ``cpu_share`` of one core."""
+
+    lag_p95_s: float
+    cpu_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that is known of one round.
+
+    ``counted`` is what the engine's counters grew by, ``instances`` what ran before and after,
+    ``template_tokens`` the prompt tokens that every request shares by its template.
+    """
+
+    config: SpecConfig
+    concurrency: int
+    streams: Sequence[Stream]
+    counted: Counters
+    client: Client
+    instances: tuple[str, str]
+    template_tokens: int = 0
+    unsent: int = 0
+
+    @property
+    def good(self) -> list[Stream]:
+        return [s for s in self.streams if not s.failure]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every request ended as it should, so that sums over them mean something."""
+        return not self.unsent and len(self.good) == len(self.streams) > 0
+
+
+def restarted(e: Evidence) -> str | None:
+    before, after = e.instances
+    return None if before == after else f"the service was restarted under the load: {before} → {after}"
+
+
+def failed(e: Evidence) -> str | None:
+    failures = Counter(s.failure for s in e.streams if s.failure)
+    if not failures:
+        return None
+    common = "; ".join(f"{text} (× {n})" for text, n in failures.most_common(2))
+    more = f" and {len(failures) - 2} other kinds" if len(failures) > 2 else ""
+    unsent = f", {e.unsent} were given up" if e.unsent else ""
+    return f"{failures.total()} of {len(e.streams) + e.unsent} requests failed{unsent}: {common}{more}"
+
+
+def fell_short(e: Evidence) -> str | None:
+    short = [s for s in e.good if s.total < s.wanted]
+    if not short:
+        return None
+    worst = min(short, key=lambda s: s.total / s.wanted)
+    return (
+        f"{len(short)} of {len(e.streams)} requests fell short, one with {worst.total} of {worst.wanted} "
+        f"tokens (finish_reason {worst.finish_reason or 'none'})"
+    )
+
+
+def in_one_piece(e: Evidence) -> str | None:
+    lumps = [s for s in e.good if s.total >= 8 and s.times_s.size < 2]
+    if not lumps:
+        return None
+    return (
+        f"{len(lumps)} of {len(e.streams)} answers arrived in one piece: something on the way buffers streams"
+    )
+
+
+def speculation(e: Evidence) -> str | None:
+    """Drafts where there were to be none, or none where there were to be some; both stay silent elsewhere."""
+    drafted = e.counted.draft_tokens if e.counted.draft_tokens is not None else e.counted.drafts
+    if drafted is None:
+        drafted = total_or_none(s.usage.draft_tokens for s in e.good if s.usage)
+    if drafted is None:
+        return None
+    if e.config.off and drafted > 0:
+        return f"speculation was to be off, but {drafted:.0f} tokens were drafted"
+    if not e.config.off and drafted <= 0 and e.good:
+        return (
+            f"{e.config.algorithm or 'speculation'} with {e.config.steps} steps was asked, "
+            "but nothing was drafted"
+        )
+    return None
+
+
+def foreign(e: Evidence) -> str | None:
+    """Traffic of others. Prompt counters that leave out cached tokens show less of it, never more."""
+    if not e.complete:
+        return None
+    ours = {
+        "generated": (e.counted.generated_tokens, sum(s.total for s in e.good)),
+        "prompt": (e.counted.prompt_tokens, sum(s.usage.prompt_tokens for s in e.good if s.usage)),
+    }
+    for kind, (counted, own) in ours.items():
+        if counted is not None and counted - own > FOREIGN_SHARE * own:
+            return (
+                f"{counted - own:.0f} of {counted:.0f} {kind} tokens in the engine's counters are not ours "
+                f"({(counted - own) / counted:.1%}): somebody else uses the server"
+            )
+    return None
+
+
+def ran_together(e: Evidence) -> str | None:
+    """Fewer requests decoded together than the concurrency, and others waited in a line meanwhile.
+
+    Long prefills alone can keep the peak below the concurrency. So a round is only held to be capped if its
+    later requests waited for their first token more than twice as long as any of the first ``peak`` ones,
+    which certainly had a place: one such request in the ramp, that got its token only after another request
+    had ended, or half of all that came later.
+    """
+    if not e.complete or len(e.streams) < e.concurrency or any(not s.times_s.size for s in e.streams):
+        return None
+    peak = _peak(e.streams)
+    if peak >= e.concurrency:
+        return None
+    ordered = sorted(e.streams, key=lambda s: s.sent_s)
+    placed, later = ordered[:peak], ordered[peak:]
+    usual_s = max(s.ttft_s for s in placed)
+    waited = [s for s in later if s.ttft_s > 2 * usual_s]
+    first_end_s = min(s.last_s for s in ordered)
+    ramp = [s for s in waited if s.sent_s < first_end_s < s.first_s]
+    if not ramp and 2 * len(waited) < len(later):
+        return None
+    wait_s = float(np.median([s.ttft_s for s in waited]))
+    return (
+        f"at most {peak} requests ran together at concurrency {e.concurrency}: {len(waited)} waited in "
+        f"line, {wait_s:.2f} s for their first token where {usual_s:.2f} s is usual; raise the engine's limit"
+    )
+
+
+def _peak(streams: Sequence[Stream]) -> int:
+    """The most streams that were between their first and last token at one time."""
+    moments = sorted([(s.first_s, 1) for s in streams] + [(s.last_s, -1) for s in streams])
+    running = peak = 0
+    for _, change in moments:
+        running += change
+        peak = max(peak, running)
+    return peak
+
+
+def cached(e: Evidence) -> str | None:
+    share = cached_share(e.good, e.template_tokens)
+    if share <= CACHED_SHARE:
+        return None
+    return (
+        f"{share:.0%} of the prompt tokens came from a cache beyond the template's {e.template_tokens}: "
+        "the prompts were seen before"
+    )
+
+
+def client_late(e: Evidence) -> str | None:
+    times_s = [s.decode_s for s in e.good if s.times_s.size]
+    allowed_s = max(LATE_FLOOR_S, LATE_SHARE * float(np.median(times_s))) if times_s else LATE_FLOOR_S
+    if e.client.cpu_share > CPU_SHARE:
+        return f"the client measured itself: it used {e.client.cpu_share:.0%} of a CPU core"
+    if e.client.lag_p95_s > allowed_s:
+        return (
+            f"the client was late: its event loop lagged by {1000 * e.client.lag_p95_s:.0f} ms "
+            f"(95th percentile, {1000 * allowed_s:.0f} ms allowed); keep a CPU core free for it"
+        )
+    return None
+
+
+CHECKS: tuple[Callable[[Evidence], str | None], ...] = (
+    restarted,
+    failed,
+    fell_short,
+    in_one_piece,
+    speculation,
+    foreign,
+    ran_together,
+    cached,
+    client_late,
+)
+
+
+def reasons(evidence: Evidence) -> tuple[str, ...]:
+    """Every reason that applies, the root ones first; empty when the round is valid."""
+    return tuple(reason for check in CHECKS if (reason := check(evidence)) is not None)
