@@ -12,7 +12,7 @@ from . import embedded
 from .baselines import Store, check_writable
 from .config import Target, load_targets
 from .errors import BaselineError, ConfigError
-from .hosts.local import LocalHost
+from .hosts.registry import make_host
 from .ledger import Ledger
 from .options import Settings
 from .report.progress import Progress
@@ -32,7 +32,7 @@ def open_state(config: pytest.Config, settings: Settings) -> State:
             check_writable(settings.baselines_dir)
         store = Store(settings.baselines_dir, target.name)
         ledger = Ledger()
-        run = Run(target, ledger, host=LocalHost(), say=_speaker(config))
+        run = Run(target, ledger, host=make_host(target, ledger.add), say=_speaker(config))
     except (ConfigError, BaselineError) as error:
         raise pytest.UsageError(str(error)) from None
     _check_folder("--spec-json", settings.json_file)

@@ -9,6 +9,9 @@ from typing import Final, Literal, cast
 
 import pytest
 
+from .errors import ConfigError
+from .units import seconds
+
 MAX_STEPS: Final = 1000
 Inconclusive = Literal["fail", "skip", "pass"]
 RECORD_LONG: Final = "--spec-update-baselines"
@@ -41,6 +44,11 @@ def add_options(parser: pytest.Parser) -> None:
         "--spec-inconclusive",
         "what a case that could not be decided counts as: fail (default), skip or pass",
         metavar="fail|skip|pass",
+    )
+    option(
+        "--spec-wait-lease",
+        "wait so long for a host that another run holds, such as 10min (default: not at all)",
+        metavar="DURATION",
     )
     option("--spec-json", "write the complete report of a benchmark session to FILE", metavar="FILE")
     for name, text in {
@@ -94,6 +102,7 @@ class Settings:
     rounds: int | None = None
     inconclusive: Inconclusive = "fail"
     json_file: Path | None = None
+    wait_lease_s: float = 0.0
     record: bool = False
     extend: bool = False
     accept_slower: bool = False
@@ -124,6 +133,7 @@ class Settings:
             rounds=_count("--spec-rounds", _text(config, "rounds")),
             inconclusive=_inconclusive(_text(config, "inconclusive")),
             json_file=_path(config, "json"),
+            wait_lease_s=_duration("--spec-wait-lease", _text(config, "wait_lease")),
             record=record,
             extend=bool(config.getoption("specdecode_extend_baselines")),
             accept_slower=bool(config.getoption("specdecode_accept_slower")),
@@ -187,6 +197,15 @@ def _count(option: str, text: str | None) -> int | None:
     if not text.isdigit() or int(text) < 1:
         raise pytest.UsageError(f"{option}={text}: expected a whole number of at least 1")
     return int(text)
+
+
+def _duration(option: str, text: str | None) -> float:
+    if text is None:
+        return 0.0
+    try:
+        return float(seconds(text))
+    except ConfigError as error:
+        raise pytest.UsageError(f"{option}={text}: {error}") from None
 
 
 def _inconclusive(text: str | None) -> Inconclusive:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from .config import Target
 from .engines import Counters, Engine, Launch, Settings
 from .engines.http import HttpxHttp
 from .engines.registry import load_engine
-from .errors import BrokenError, ConfigError
+from .errors import BrokenError, ConfigError, HostError
 from .hosts import Host
-from .hosts.audit import AuditedHost, redact
+from .hosts.audit import redact
 from .ledger import CommandRecord, Ledger, TargetRecord
 from .load.measure import measure
 from .load.prompts import check_prompts
@@ -28,6 +29,7 @@ from .model import Case, CaseStart, ServerStart, SpecConfig
 from .services import Service
 from .services.registry import free_port, make_service
 from .startup import log_lines, verify, wait_ready
+from .venue import Venue
 
 HELP_TIMEOUT_S = 60.0
 
@@ -85,7 +87,8 @@ class Run:
         self.target = target
         self.ledger = ledger
         self.engine = load_engine(target.engine)
-        self.host = AuditedHost(host, ledger.add)
+        self.venue = Venue(target, host, ledger.add)
+        self.host = self.venue.host
         self.service = make_service(target, self.host)
         self.session_id = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
         self.identity: dict[str, Any] = {}
@@ -96,13 +99,18 @@ class Run:
         self._starts = 0
         self._facts: machine.Facts | None = None
         self._help: str | None = None
+        self._closed: str | None = None
 
     # -- before anything is stopped -------------------------------------------------------------------
 
     @property
     def launch(self) -> Launch:
-        """What the launch command says, as configured."""
-        return self.engine.read_launch(self.service.command((), 0))
+        """What the launch command says, as configured; nothing where the machine does not answer."""
+        try:
+            return self.engine.read_launch(self.service.command((), 0))
+        except (HostError, BrokenError) as error:
+            self._closed = str(error)
+            return Launch()
 
     @property
     def defaults(self) -> Defaults:
@@ -124,12 +132,20 @@ class Run:
         """The machine's name in baseline files."""
         return self.target.machine or machine.machine_slug(self.facts)
 
-    def check(self, configs: Iterable[SpecConfig]) -> None:
-        """Everything that can be known to be wrong before the first stop.
+    def check(self, configs: Iterable[SpecConfig], *, wait_lease_s: float = 0.0) -> None:
+        """Everything that can be known to be wrong before the first stop; the machine is ours from then on.
+
+        A machine that does not answer, or that somebody else uses, shows at the first clean-up.
 
         :raises ConfigError: naming what cannot be run.
         """
-        configs = list(configs)
+        try:
+            self.venue.claim(self.service, wait_s=wait_lease_s, say=self._say)
+            self._check(list(configs))
+        except (HostError, BrokenError) as error:
+            self._closed = str(error)
+
+    def _check(self, configs: Sequence[SpecConfig]) -> None:
         check_prompts(self.target.workload, Path())
         if self.launch.nodes > 1:
             raise ConfigError(f"target {self.target.name}: an engine over several nodes is not supported")
@@ -176,26 +192,41 @@ class Run:
     def clean(self) -> cleanroom.CleanProof:
         """Stop what runs and prove that nothing of it is left.
 
+        :raises BrokenError: when the machine is out of reach, or is not ours, or answers others' requests.
         :raises DirtyError: when that cannot be proven in time.
         """
-        self.stop()
+        self._open()
         port = self._fixed_port() if self.service.managed else None
+        with contextlib.closing(HttpxHttp(self.venue.url(port), self._headers())) as http:
+            self.venue.refuse_traffic(self.service, http)
+        self.stop()
         return cleanroom.clean(
-            self.host, self.service, port=port, within_s=float(self.target.cleanup.within), progress=self._say
+            self.host,
+            self.service,
+            port=port,
+            within_s=float(self.target.cleanup.within),
+            progress=self._say,
+            site=self.venue.site,
         )
+
+    def _open(self) -> None:
+        """:raises BrokenError: when nothing may be done on the machine."""
+        if self._closed is not None:
+            raise BrokenError(self._closed)
+        self.host.lease.ensure()
 
     def start(self, config: SpecConfig, restart: int) -> Server:
         """A server that is ready and runs ``config``.
 
         :raises BrokenError: when it does not come up, or runs something else.
         """
+        self._open()
         port = self._fixed_port() or free_port()
         flags = self._flags(config) if self.service.managed else ()
         argv = self.service.command(flags, port)
         self._say(f"starting {self.target.engine} with steps={config.steps}")
         self.service.start(flags, port)
-        url = self.target.url or f"http://127.0.0.1:{port}"
-        headers = {"Authorization": f"Bearer {key}"} if (key := self.api_key()) else {}
+        url, headers = self.venue.url(port), self._headers()
         self._http = http = HttpxHttp(url, headers)
         try:
             ready_s = wait_ready(
@@ -226,6 +257,9 @@ class Run:
         model = self.target.model or (reported.models[0] if reported.models else None)
         self._server = Server(start, url, model, self.engine, http, argv, reported, self.service, headers)
         return self._server
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if (key := self.api_key()) else {}
 
     def _fixed_port(self) -> int | None:
         """The port that the target names, by its URL or launch command; None: a free one is taken."""
@@ -289,8 +323,9 @@ class Run:
         if self._http is not None:
             self._http.close()
         self._http = self._server = None
-        if self.service.managed:
-            self.service.stop(within_s=float(self.target.cleanup.within))
+        if self.service.managed and self._closed is None:
+            with contextlib.suppress(HostError, BrokenError):
+                self.service.stop(within_s=float(self.target.cleanup.within))
 
     def close(self) -> None:
         """Leave everything as it was found. Never raises."""
@@ -298,4 +333,4 @@ class Run:
             self.stop()
         finally:
             self.service.restore()
-            self.host.close()
+            self.venue.close()

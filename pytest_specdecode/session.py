@@ -77,7 +77,9 @@ class BenchmarkSession:
         if session.config.option.collectonly or not session.items:
             return
         try:
-            self._state.run.check(self._axes.configs(session.items))
+            self._state.run.check(
+                self._axes.configs(session.items), wait_lease_s=self._state.settings.wait_lease_s
+            )
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
 

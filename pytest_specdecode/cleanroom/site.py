@@ -96,7 +96,9 @@ class Site:
         self.scanner.forget()  # a newcomer, or one that only fuser sees
         again = self.scanner.look()
         return [
-            f"{again.by_pid[pid]} (says fuser)" for pid in unseen if pid in again.by_pid and again.by_pid[pid].alive
+            f"{again.by_pid[pid]} (says fuser)"
+            for pid in unseen
+            if pid in again.by_pid and again.by_pid[pid].alive
         ]
 
     def _outside(self, scan: Scan) -> list[Seen]:

@@ -108,7 +108,9 @@ def _open(room: Room) -> list[Finding]:
 
 
 _STOP = Step("stop", _running, "stopping the service", "the service is stopped", _stop, share=0.6)
-_KILL = Step("kill", _left, "SIGTERM, then SIGKILL", "no process of an earlier start is left", _kill, share=0.6)
+_KILL = Step(
+    "kill", _left, "SIGTERM, then SIGKILL", "no process of an earlier start is left", _kill, share=0.6
+)
 _PORT = Step("port", _open, "waiting for it to close; it is not ours to kill", "port {port} is closed")
 
 STEPS: tuple[Step, ...] = (_STOP, _KILL, _PORT)
@@ -118,7 +120,9 @@ SITE_STEPS: tuple[Step, ...] = (
     Step("identity", _identity, "comparing both roads", "both roads lead to the same machine"),
     _STOP,
     _KILL,
-    Step("holders", _killable, "SIGTERM, then SIGKILL", "nothing is left that cleanup.kill names", _press, 0.8),
+    Step(
+        "holders", _killable, "SIGTERM, then SIGKILL", "nothing is left that cleanup.kill names", _press, 0.8
+    ),
     Step(
         "release",
         _held,

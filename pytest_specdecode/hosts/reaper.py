@@ -45,12 +45,18 @@ class Reaper:
 
     def describe(self, p: Seen, scan: Scan) -> str:
         """The process, and what makes it hard to get rid of."""
-        before = [q for q in self._known.values() if q.argv == p.argv and q.key != p.key and q.pid in self.killed]
+        before = [
+            q for q in self._known.values() if q.argv == p.argv and q.key != p.key and q.pid in self.killed
+        ]
         parent = scan.by_pid.get(p.parent)
         notes = [
             *([f"not signalled: {self.refused[p.pid]}"] if p.pid in self.refused else []),
             *([f"survived {self._survived(p)}"] if p.key in self._asked else []),
-            *([f"came back {len(before)} times after it was killed, started by {_short(parent)}"] if before else []),
+            *(
+                [f"came back {len(before)} times after it was killed, started by {_short(parent)}"]
+                if before
+                else []
+            ),
             *(["its parent is gone, so it now belongs to pid 1"] if p.parent == 1 and not p.cgroups else []),
         ]
         return f"{p}" + "".join(f"; {note}" for note in notes)

@@ -102,7 +102,9 @@ def guard_of(roads: RoadHost, *, user: bool, silence_s: float) -> Guard | None:
     """The guard of the run that holds the lease of ``roads``; None for a run without one."""
     if not roads.lease.taken:
         return None
-    return Guard(roads.own if user else roads, roads.lease.token, folder=roads.lease.folder, silence_s=silence_s)
+    return Guard(
+        roads.own if user else roads, roads.lease.token, folder=roads.lease.folder, silence_s=silence_s
+    )
 
 
 def relieve(host: Runner, token: str, *, folder: str = _FOLDER, within_s: float = 90.0) -> None:

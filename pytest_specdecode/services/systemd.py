@@ -182,6 +182,14 @@ class SystemdService:
         self._found = found
         self._remember(found)
 
+    def adopt(self) -> None:
+        """Remove a drop-in of a run that died without its guard, and read the unit's own command anew."""
+        if DROPIN in self._ctl.show()["DropInPaths"]:
+            self._permit()
+            self._ctl.remove_dropin()
+            self._ctl.do("daemon-reload", unit=False)
+        self._line = None
+
     def _install(self, planned: ExecStart) -> None:
         self._ctl.write_dropin(dropin_text(planned, self._env))
         self._ctl.do("daemon-reload", unit=False)
