@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..errors import NotRunError
 from . import Child, CommandResult, Host
+
+_REFUSED = re.compile(
+    r"^sudo: (a password is required|sorry, you must have a tty|no tty present|.*: command not found$)"
+    r"|is not in the sudoers file|is not allowed to (execute|run)|^\S*: line \d+: sudo: command not found$",
+    re.MULTILINE,
+)
 
 
 class SudoHost:
@@ -26,7 +33,7 @@ class SudoHost:
         """As :class:`~pytest_specdecode.hosts.Host` says; a refusal of sudo itself is known not to have run."""
         words = tuple(argv)
         got = self.plain.run(("sudo", "-n", "--", *words), timeout=timeout, stdin=stdin)
-        if got.status == 1 and not got.stdout and got.stderr.startswith("sudo: "):
+        if got.status in {1, 127} and not got.stdout and _REFUSED.search(got.stderr):
             raise NotRunError(
                 f"{self.name}: {got.stderr.strip()}; allow it without a password in sudoers, or set sudo = false"
             )
