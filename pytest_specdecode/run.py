@@ -16,10 +16,11 @@ from .config import Target
 from .engines import Counters, Engine, Launch, Settings
 from .engines.http import HttpxHttp
 from .engines.registry import load_engine
-from .errors import BrokenError, ConfigError
+from .errors import BrokenError, ConfigError, HostError
 from .hosts import Host
 from .hosts.audit import AuditedHost, redact
-from .ledger import CommandRecord, Ledger, TargetRecord
+from .hosts.local import LocalHost
+from .ledger import Ledger, TargetRecord
 from .load.measure import measure
 from .load.prompts import check_prompts
 from .load.requests import workload_digest
@@ -78,10 +79,13 @@ class Server:
 class Run:
     """One target over one session.
 
+    :param folder: the project's: prompts are looked up there, and its commit is noted
     :param say: told what is going on, one short line each time
     """
 
-    def __init__(self, target: Target, ledger: Ledger, *, host: Host, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, target: Target, ledger: Ledger, *, host: Host, folder: Path, say: Callable[[str], None]
+    ) -> None:
         self.target = target
         self.ledger = ledger
         self.engine = load_engine(target.engine)
@@ -91,6 +95,7 @@ class Run:
         self.identity: dict[str, Any] = {}
         self.context: dict[str, Any] = {}
         self._say = say
+        self._folder = folder
         self._server: Server | None = None
         self._http: HttpxHttp | None = None
         self._starts = 0
@@ -130,7 +135,7 @@ class Run:
         :raises ConfigError: naming what cannot be run.
         """
         configs = list(configs)
-        check_prompts(self.target.workload, Path())
+        check_prompts(self.target.workload, self._folder)
         if self.launch.nodes > 1:
             raise ConfigError(f"target {self.target.name}: an engine over several nodes is not supported")
         if not self.service.managed and len(configs) > 1:
@@ -242,17 +247,18 @@ class Run:
             **machine.identity_facts(self.facts),
             "model": self.target.model or self.engine.read_launch(argv).model,
             "revision": self.target.revision,
-            "workload": workload_digest(self.target.workload, Path()),
+            "workload": workload_digest(self.target.workload, self._folder),
             "launch": list(redact(self.engine.identity_args(argv))),
         }
-        context = {
+        self.context = {
             **machine.context_facts(self.facts),
+            "commit": _commit(self._folder),
+            "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "engine": self.target.engine,
             "engine_version": version,
+            "plugin_version": __version__,
         }
-        self.ledger.describe(
-            target=self.target.name, machine=self.machine, identity=self.identity, context=context
-        )
+        self.ledger.add(TargetRecord(self.target.name, self.machine, self.identity, self.context))
 
     def measure(self, server: Server, case: Case, *, rounds: int | None = None) -> CaseStart:
         """One case on this server.
@@ -299,3 +305,12 @@ class Run:
         finally:
             self.service.restore()
             self.host.close()
+
+
+def _commit(folder: Path) -> str:
+    """The folder's git commit; empty where there is none."""
+    try:
+        result = LocalHost().run(["git", "-C", str(folder), "rev-parse", "--short", "HEAD"], timeout=10)
+    except HostError:
+        return ""
+    return result.stdout.strip() if result.status == 0 else ""
