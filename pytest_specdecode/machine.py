@@ -197,7 +197,8 @@ def hardware(facts: Facts) -> str:
     """What was measured on, for people: ``4 × RTX PRO 6000``, ``2 × Xeon Platinum 8481C``."""
     names = [gpu.name for gpu in facts.gpus] or [facts.cpu] * facts.cpus
     return " + ".join(
-        f"{count} × {' '.join(_NOISE.sub(' ', name).split())}" for name, count in sorted(Counter(names).items())
+        f"{count} × {' '.join(_NOISE.sub(' ', name).split())}"
+        for name, count in sorted(Counter(names).items())
     )
 
 
