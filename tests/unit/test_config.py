@@ -158,6 +158,12 @@ def test_targets_keep_the_order_of_the_file() -> None:
         (".service", 'ready_within = "0s"', "target.qwen.service.ready_within", "longer than nothing"),
         (".service", "exclusive = 1", "target.qwen.service.exclusive", "1 is not true or false"),
         (".service", "env = { A = 1 }", "target.qwen.service.env.A", "1 is not a string"),
+        (
+            ".service",
+            'stop = ["x", "{flags}"]',
+            "target.qwen.service.stop",
+            "the command that starts the engine",
+        ),
         (".service", "start = []", "target.qwen.service.start", "names no program"),
         (".cleanup", "within = -1", "target.qwen.cleanup.within", "is not a duration"),
         (".workload", 'endpoint = "chats"', "target.qwen.workload.endpoint", 'one of "completions", "chat"'),
