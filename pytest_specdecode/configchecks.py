@@ -14,14 +14,26 @@ from .model import metric
 from .strict import shown
 
 if TYPE_CHECKING:
-    from .config import ServiceTable, TargetTable
+    from .config import ServiceTable, TargetTable, Workload
 
 FLAGS, PORT = "{flags}", "{port}"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OWN_FIELDS = {
+    "model": "use the target's model",
+    "prompt": "use workload.prompts",
+    "messages": "use workload.prompts",
+    "max_tokens": "use workload.output_tokens",
+    "max_completion_tokens": "use workload.output_tokens",
+    "temperature": "use workload.temperature",
+    "seed": "use workload.seed",
+    "n": "one request is one answer here",
+    "stream": "every request is streamed",
+    "stream_options": "every request is streamed, with usage",
+}
+"""Fields of a request's body that ``extra_body`` must not set."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]+")
 _MACHINE_ID = re.compile(r"[0-9a-f]{32}")
-_REQUESTS = re.compile(r"\s*(?:max\(\s*TERM\s*,\s*TERM\s*\)|TERM)\s*".replace("TERM", r"(?:\d+c?|c)"))
 
 
 def _at_least(least: float) -> Callable[[float], bool]:
@@ -46,7 +58,6 @@ _RANGES: list[tuple[str, Callable[[Any], bool], str]] = [
     ("workload.input_tokens", _at_least(1), "1 or more"),
     ("workload.output_tokens", _at_least(2), "2 or more (one token has no decode speed)"),
     ("workload.temperature", _at_least(0), "0 or more"),
-    ("workload.requests", lambda v: bool(_REQUESTS.fullmatch(v)), 'such as "max(4c, 16)", "4c" or "64"'),
     ("workload.warmup_rounds", _at_least(0), "0 or more"),
     ("workload.rounds", _at_least(1), "1 or more"),
     ("workload.seed", _at_least(0), "0 or more"),
@@ -73,6 +84,7 @@ def complaints(name: str, table: TargetTable) -> Iterator[str]:
         margin, tolerance = (f'"{v * 100:g}%"' for v in (table.gate.margin, table.gate.tolerance))
         yield f"{key}.gate.margin: {margin} is more than gate.tolerance, {tolerance}"
     yield from _metrics(key, table.gate.metrics)
+    yield from _load(f"{key}.workload", table.workload, table.concurrency)
     yield from _address(key, table)
     yield from _service(key, table.service)
     yield from _host(key, table)
@@ -84,6 +96,20 @@ def _metrics(key: str, names: Iterable[str]) -> Iterator[str]:
             metric(name)
         except ConfigError as error:
             yield f"{key}.gate.metric: {error}"
+
+
+def _load(key: str, workload: Workload, levels: Iterable[int]) -> Iterator[str]:
+    from .load.requests import request_count  # noqa: PLC0415  (it imports the configuration's types)
+
+    for level in levels:
+        try:
+            request_count(workload.requests, level)
+        except ConfigError as error:
+            yield f"{key.removesuffix('workload')}{error}"
+            return
+    for name, instead in _OWN_FIELDS.items():
+        if name in workload.extra_body:
+            yield f"{key}.extra_body.{name}: set by the load itself; {instead}"
 
 
 def _address(key: str, table: TargetTable) -> Iterator[str]:

@@ -111,16 +111,14 @@ def sweep(pytestconfig: pytest.Config, _spec_sweep: None) -> Sweep:
 class BenchmarkEntries:
     """Registered where pytest-benchmark is: each measured case gets an entry of its own there."""
 
-    @staticmethod
     @pytest.fixture
-    def _spec_benchmark(benchmark: Any) -> Any:
+    def _spec_benchmark(self, benchmark: Any) -> Any:
         return benchmark
 
 
 class NoBenchmarkEntries:
     """Registered where pytest-benchmark is switched off."""
 
-    @staticmethod
     @pytest.fixture
-    def _spec_benchmark() -> None:
+    def _spec_benchmark(self) -> None:
         return None

@@ -144,12 +144,6 @@ class Ledger:
     def add(self, event: Event) -> None:
         self._events.append(event)
 
-    def describe(
-        self, *, target: str, machine: str, identity: Mapping[str, Any], context: Mapping[str, Any]
-    ) -> None:
-        """Say what is measured, once that is known."""
-        self.add(TargetRecord(target, machine, identity, context))
-
     def drain(self) -> list[dict[str, Any]]:
         """Events since the last call, as plain data."""
         fresh = self._events[self._drained :]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from . import embedded
 from .baselines import Store, check_writable
 from .config import Target, load_targets
 from .errors import BaselineError, ConfigError
@@ -32,7 +31,9 @@ def open_state(config: pytest.Config, settings: Settings) -> State:
             check_writable(settings.baselines_dir)
         store = Store(settings.baselines_dir, target.name)
         ledger = Ledger()
-        run = Run(target, ledger, host=make_host(target, ledger.add), say=_speaker(config))
+        run = Run(
+            target, ledger, host=make_host(target, ledger.add), folder=config.rootpath, say=_speaker(config)
+        )
     except (ConfigError, BaselineError) as error:
         raise pytest.UsageError(str(error)) from None
     _check_folder("--spec-json", settings.json_file)
@@ -55,7 +56,9 @@ def _target(config: pytest.Config, settings: Settings) -> Target:
     :raises ConfigError: when the file cannot be used, or does not say which.
     """
     if settings.config_file is None:
-        target = embedded.embedded_target()
+        from .embedded import embedded_target  # noqa: PLC0415  (needs the demo extra)
+
+        target = embedded_target()
         if settings.target not in (None, target.name):
             raise ConfigError(
                 f"--spec-target={settings.target}: there is no specdecode.toml in {config.rootpath}, only the "

@@ -20,7 +20,8 @@ from .engines.registry import load_engine
 from .errors import BrokenError, ConfigError, HostError
 from .hosts import Host
 from .hosts.audit import redact
-from .ledger import CommandRecord, Ledger, TargetRecord
+from .hosts.local import LocalHost
+from .ledger import Ledger, TargetRecord
 from .load.measure import measure
 from .load.prompts import check_prompts
 from .load.requests import workload_digest
@@ -80,10 +81,13 @@ class Server:
 class Run:
     """One target over one session.
 
+    :param folder: the project's: prompts are looked up there, and its commit is noted
     :param say: told what is going on, one short line each time
     """
 
-    def __init__(self, target: Target, ledger: Ledger, *, host: Host, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, target: Target, ledger: Ledger, *, host: Host, folder: Path, say: Callable[[str], None]
+    ) -> None:
         self.target = target
         self.ledger = ledger
         self.engine = load_engine(target.engine)
@@ -94,6 +98,7 @@ class Run:
         self.identity: dict[str, Any] = {}
         self.context: dict[str, Any] = {}
         self._say = say
+        self._folder = folder
         self._server: Server | None = None
         self._http: HttpxHttp | None = None
         self._starts = 0
@@ -146,7 +151,7 @@ class Run:
             self._closed = str(error)
 
     def _check(self, configs: Sequence[SpecConfig]) -> None:
-        check_prompts(self.target.workload, Path())
+        check_prompts(self.target.workload, self._folder)
         if self.launch.nodes > 1:
             raise ConfigError(f"target {self.target.name}: an engine over several nodes is not supported")
         if not self.service.managed and len(configs) > 1:
@@ -276,17 +281,18 @@ class Run:
             **machine.identity_facts(self.facts),
             "model": self.target.model or self.engine.read_launch(argv).model,
             "revision": self.target.revision,
-            "workload": workload_digest(self.target.workload, Path()),
+            "workload": workload_digest(self.target.workload, self._folder),
             "launch": list(redact(self.engine.identity_args(argv))),
         }
-        context = {
+        self.context = {
             **machine.context_facts(self.facts),
+            "commit": _commit(self._folder),
+            "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "engine": self.target.engine,
             "engine_version": version,
+            "plugin_version": __version__,
         }
-        self.ledger.describe(
-            target=self.target.name, machine=self.machine, identity=self.identity, context=context
-        )
+        self.ledger.add(TargetRecord(self.target.name, self.machine, self.identity, self.context))
 
     def measure(self, server: Server, case: Case, *, rounds: int | None = None) -> CaseStart:
         """One case on this server.
@@ -334,3 +340,12 @@ class Run:
         finally:
             self.service.restore()
             self.venue.close()
+
+
+def _commit(folder: Path) -> str:
+    """The folder's git commit; empty where there is none."""
+    try:
+        result = LocalHost().run(["git", "-C", str(folder), "rev-parse", "--short", "HEAD"], timeout=10)
+    except HostError:
+        return ""
+    return result.stdout.strip() if result.status == 0 else ""

@@ -82,6 +82,9 @@ class Log:
     def fileno(self) -> int:
         return self._file.fileno()
 
+    def close(self) -> None:
+        self._file.close()
+
     def shorten(self) -> None:
         """Drop the oldest output once there is too much."""
         size = os.fstat(self.fileno()).st_size
@@ -182,6 +185,10 @@ class Supervisor:
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(wake, False)
+        self._sources = [0, self._wake]
+        if self._watch is not None and hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):  # noticed at the next tick where the kernel has none
+                self._sources.append(os.pidfd_open(self._watch[0]))
         # Handlers, not SIG_IGN: an ignored signal would stay ignored in the program.
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
             signal.signal(number, lambda *_: None)
@@ -271,7 +278,7 @@ class Supervisor:
                 request = json.loads(line)
                 _answer(dict(REQUESTS[request["do"]](self, **request), id=request["id"]))
                 continue
-            readable = select.select([0, self._wake], [], [], _TICK_S)[0]
+            readable = select.select(self._sources, [], [], _TICK_S)[0]
             if self._wake in readable:
                 self._drain_wake()
                 self._tree.reap()
@@ -315,7 +322,7 @@ def _first_line() -> tuple[bytes, bytes]:
 def _supervise(request: dict[str, Any], keeper: tuple[int, int], pending: bytes) -> int:
     try:
         supervisor = Supervisor(request, keeper)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         _answer({"error": str(error)})
         return 1
     _answer({"pid": supervisor.pid, "start": supervisor.start})

@@ -9,7 +9,7 @@ import pytest
 
 from .clock import replay
 from .collection import CONFIG, RESTART, params, planned_of, test_id
-from .errors import CaseError
+from .errors import CaseError, HostError
 from .ledger import TestRecord
 from .measurement import ACCEPTED, Comparison, Measurement
 from .model import Outcome
@@ -90,8 +90,9 @@ def conclude(state: State, item: pytest.Item, call: pytest.CallInfo[None]) -> Ou
     if isinstance(error, pytest.skip.Exception):
         ended = trial.outcome is Outcome.INCONCLUSIVE and call.when == "setup"
         return _end(state, item, trial, failed=False) if ended else None
-    if isinstance(error, CaseError):
-        trial.outcome, trial.reason = Outcome(error.outcome), str(error)
+    if isinstance(error, CaseError | HostError):
+        trial.outcome = Outcome(error.outcome) if isinstance(error, CaseError) else Outcome.BROKEN
+        trial.reason = str(error)
     elif error is not None and not _failed_by_gate(trial):
         trial.reason = str(error).partition("\n")[0]
         if call.when == "setup":

@@ -84,8 +84,12 @@ class LlamaCpp:
         return Readiness(False, _said(answer))
 
     def version(self, http: Http) -> str:
-        build = _dict(http.get("/props").json()).get("build_info")
-        return str(build) if build else "unknown"
+        """The build (``b11434-…``). A library has number 0; then our launcher tags the model with one."""
+        build = str(_dict(http.get("/props").json()).get("build_info") or "")
+        if build and not build.startswith("b0-"):
+            return build
+        tags = [t for m in _served(http.get("/v1/models").json()) for t in _list(m.get("tags"))]
+        return str(next(iter(tags), build)) or "unknown"
 
     def settings(self, http: Http, argv: Sequence[str]) -> Settings:
         """``/slots`` tells whether it speculates and how (``/props`` says "none" always); the longest draft
@@ -238,10 +242,12 @@ def _said(answer: Answer) -> str:
 
 
 def _models(listing: Any) -> tuple[str, ...]:
-    names: list[str] = []
-    for entry in _list(_dict(listing).get("data")):
-        names += [str(n) for n in (_dict(entry).get("id"), *_list(_dict(entry).get("aliases"))) if n]
-    return tuple(dict.fromkeys(names))
+    names = [n for m in _served(listing) for n in (m.get("id"), *_list(m.get("aliases")))]
+    return tuple(dict.fromkeys(str(n) for n in names if n))
+
+
+def _served(listing: Any) -> list[dict[str, Any]]:
+    return [_dict(entry) for entry in _list(_dict(listing).get("data"))]
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -22,12 +22,10 @@ DEPTH: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """How steps become drafts: per type the flags that all get the number, newest servers first."""
 
-LOOKUP: Mapping[str, tuple[str, ...]] = {
-    kind: (f"spec-{kind}-size-n", "spec-ngram-size-n")
-    for kind in ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
-}
-"""Types that draft nothing, silently, when the draft is shorter than what they look up (12 by default)."""
-LOOKUP_DEFAULT = 12
+SHORT = "ngram-simple"
+SHORT_LOOKUPS = ("spec-ngram-simple-size-n", "spec-ngram-size-n")
+SHORT_LOOKUP_DEFAULT = 12
+"""This type drafts nothing, silently, when the draft is to be shorter than what it looks up."""
 
 NGRAM_CACHE_DEPTH = 8
 """Current servers draft this many tokens with ngram-cache, whatever is asked of them."""
@@ -124,14 +122,12 @@ def _check_args(args: Mapping[str, Scalar], kinds: Sequence[str], steps: int) ->
         raise ConfigError(
             f"args.{min(ours)}: steps, algorithm and draft_model set that flag; remove it from args"
         )
-    for kind in kinds:
-        sizes = [args[name] for name in LOOKUP.get(kind, ()) if name in args]
-        size = str(sizes[0] if sizes else LOOKUP_DEFAULT)
-        if kind in LOOKUP and size.isdigit() and steps < int(size):
-            raise ConfigError(
-                f"{kind} drafts nothing when steps ({steps}) is below its lookup length ({size}); "
-                f"set args.{LOOKUP[kind][0]} to {steps} or less"
-            )
+    size = str(next((args[name] for name in SHORT_LOOKUPS if name in args), SHORT_LOOKUP_DEFAULT))
+    if SHORT in kinds and size.isdigit() and steps < int(size):
+        raise ConfigError(
+            f"{SHORT} drafts nothing when steps ({steps}) is below its lookup length ({size}); "
+            f"set args.{SHORT_LOOKUPS[0]} to {steps} or less"
+        )
 
 
 def depth_ways(kind: str) -> tuple[tuple[str, ...], ...]:

@@ -73,7 +73,7 @@ class LocalHost:
     ) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(argv, stdin=source, stdout=out, stderr=err, start_new_session=True)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, IndexError) as error:
             raise NotRunError(f"{self.name}: `{_shown(argv)}` cannot be run: {error}") from error
 
     def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Child:

@@ -30,8 +30,14 @@ PROTECTED = (
 """Base names of executables that are never killed, whatever the settings."""
 
 _TIMEOUT_S = 30.0
+_COMMAND_LENGTH = 200
 Key = tuple[int, int]
 """(pid, start time in clock ticks after boot): names one process, whatever becomes of its pid."""
+
+
+def _one_line(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= _COMMAND_LENGTH else line[: _COMMAND_LENGTH - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class ProcessInfo:
     start: int
     owner: str
     command: str
-    """Without secrets."""
+    """On one line, cut, without secrets."""
     state: str = "?"
     """One letter, proc(5)."""
     denied: bool = False
@@ -55,7 +61,7 @@ class ProcessInfo:
             plain["pid"],
             plain["start"],
             plain["owner"],
-            shlex.join(redact(plain["argv"])),
+            _one_line(shlex.join(redact(plain["argv"]))),
             plain["state"],
             plain.get("denied", False),
         )

@@ -200,6 +200,13 @@ def test_a_folder_in_the_files_place_is_told(tmp_path: Path) -> None:
         read_file(tmp_path / "t@m.json")
 
 
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(
+        BaselineError, match=r"qwen@rack7\.json: cannot be written: .*; the old contents are kept"
+    ):
+        save(tmp_path / "none", [stored(case())])
+
+
 def test_a_merge_conflict_is_told(tmp_path: Path) -> None:
     (tmp_path / "t@m.json").write_text("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> night\n")
     with pytest.raises(BaselineError, match="is not whole JSON"):

@@ -158,13 +158,18 @@ def test_targets_keep_the_order_of_the_file() -> None:
         (".service", 'ready_within = "0s"', "target.qwen.service.ready_within", "longer than nothing"),
         (".service", "exclusive = 1", "target.qwen.service.exclusive", "1 is not true or false"),
         (".service", "env = { A = 1 }", "target.qwen.service.env.A", "1 is not a string"),
+        (
+            ".service",
+            'stop = ["x", "{flags}"]',
+            "target.qwen.service.stop",
+            "the command that starts the engine",
+        ),
         (".service", "start = []", "target.qwen.service.start", "names no program"),
         (".cleanup", "within = -1", "target.qwen.cleanup.within", "is not a duration"),
         (".workload", 'endpoint = "chats"', "target.qwen.workload.endpoint", 'one of "completions", "chat"'),
         (".workload", "output_tokens = 1", "target.qwen.workload.output_tokens", "2 or more"),
         (".workload", "input_tokens = 0", "target.qwen.workload.input_tokens", "1 or more"),
         (".workload", "temperature = inf", "target.qwen.workload.temperature", "0 or more"),
-        (".workload", 'requests = "many"', "target.qwen.workload.requests", r'such as "max\(4c, 16\)"'),
         (".workload", "rounds = 0", "target.qwen.workload.rounds", "1 or more"),
         (".workload", "warmup_rounds = -1", "target.qwen.workload.warmup_rounds", "0 or more"),
         (".workload", "extra_body = { a = 2026-01-01 }", "target.qwen.workload.extra_body.a", "JSON"),
@@ -173,6 +178,23 @@ def test_targets_keep_the_order_of_the_file() -> None:
 def test_a_wrong_value_is_named_with_key_and_remedy(table: str, line: str, key: str, said: str) -> None:
     with pytest.raises(ConfigError, match=f"^{key}: .*{said}"):
         read(with_line(table, line))
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"),
+    [
+        ("many", r'cannot be read .*; write for example "max\(4c, 16\)"'),
+        ("16", "gives 16 requests at concurrency 32"),
+    ],
+)
+def test_the_number_of_requests_must_fit_every_concurrency(requests: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=rf'^target\.qwen\.workload\.requests = "{requests}" {said}'):
+        read(with_line(".workload", f'requests = "{requests}"'))
+
+
+def test_extra_body_does_not_replace_what_the_load_sets() -> None:
+    with pytest.raises(ConfigError, match=r"extra_body\.max_tokens: .*; use workload\.output_tokens"):
+        read(with_line(".workload", "extra_body = { max_tokens = 5 }"))
 
 
 @pytest.mark.parametrize(

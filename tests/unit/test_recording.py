@@ -142,6 +142,20 @@ def test_a_slowdown_in_time_is_one_too(tmp_path: Path) -> None:
     assert written.slower
 
 
+def test_a_metric_that_is_zero_is_recorded_without_a_comparison(tmp_path: Path) -> None:
+    gate = Gate(("accept_rate",), tolerance=0.05, margin=0.01, confidence=0.99)
+    nothing_accepted = [CaseStart("a", (Round({"accept_rate": 0.0}, 1.0),))]
+    for _ in range(2):
+        (written,) = write(tmp_path, Recording(case(), nothing_accepted, 1), gate=gate)
+        assert written.refused == ""
+        assert (written.changes[0].new, written.changes[0].resolvable) == (0.0, None)
+
+
+def test_nothing_to_record_is_no_error(tmp_path: Path) -> None:
+    assert write(tmp_path / "none") == []
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_hand_written_configuration_is_no_way_round(tmp_path: Path) -> None:
     recorded = stored(case())
     loose = StoredCase(
