@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,15 @@ from .startup import log_lines, verify, wait_ready
 from .venue import Venue
 
 HELP_TIMEOUT_S = 60.0
+
+
+@contextlib.contextmanager
+def _answering() -> Iterator[None]:
+    """A machine that stops answering is a broken case, whoever asked it."""
+    try:
+        yield
+    except HostError as error:
+        raise BrokenError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +79,11 @@ class Server:
         """The last lines of the engine's log."""
         return self.service.log_tail(lines)
 
+    @_answering()
     def instance(self) -> str:
         return self.service.instance()
 
+    @_answering()
     def died(self) -> str | None:
         state = self.service.state()
         return None if state.running else f"{state.detail}{log_lines(self.service)}"
@@ -144,6 +155,8 @@ class Run:
 
         :raises ConfigError: naming what cannot be run.
         """
+        if self._closed is not None:
+            return
         try:
             self.venue.claim(self.service, wait_s=wait_lease_s, say=self._say)
             self._check(list(configs))
@@ -194,6 +207,7 @@ class Run:
 
     # -- a start --------------------------------------------------------------------------------------
 
+    @_answering()
     def clean(self) -> cleanroom.CleanProof:
         """Stop what runs and prove that nothing of it is left.
 
@@ -220,13 +234,14 @@ class Run:
             raise BrokenError(self._closed)
         self.host.lease.ensure()
 
+    @_answering()
     def start(self, config: SpecConfig, restart: int) -> Server:
         """A server that is ready and runs ``config``.
 
         :raises BrokenError: when it does not come up, or runs something else.
         """
         self._open()
-        port = self._fixed_port() or free_port()
+        port = self._fixed_port() or free_port(self.host)
         flags = self._flags(config) if self.service.managed else ()
         argv = self.service.command(flags, port)
         self._say(f"starting {self.target.engine} with steps={config.steps}")
@@ -294,6 +309,7 @@ class Run:
         }
         self.ledger.add(TargetRecord(self.target.name, self.machine, self.identity, self.context))
 
+    @_answering()
     def measure(self, server: Server, case: Case, *, rounds: int | None = None) -> CaseStart:
         """One case on this server.
 

@@ -34,7 +34,7 @@ def ask(host: Runner, devices: Sequence[str]) -> frozenset[int] | None:
     :raises HostError: when it fails.
     """
     try:
-        result: CommandResult = host.run(["env", "LC_ALL=C", "fuser", "--", *devices], timeout=_TIMEOUT_S)
+        result: CommandResult = host.run(["env", "LC_ALL=C", "fuser", *devices], timeout=_TIMEOUT_S)
     except NotRunError as error:
         if "fuser" in str(error):
             return None
