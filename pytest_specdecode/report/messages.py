@@ -120,7 +120,9 @@ def _lines(measured: Judged, background: Background) -> list[str]:
     first = _FIRST.get(judgement.outcome, _plain)
     lines = [f"{judgement.outcome}: {case_label(measured.case)}: {first(measured, judgement, background)}"]
     lines += [
-        line for name, verdict in _worst(judgement)[:3] for line in _figures(name, verdict, measured, background)
+        line
+        for name, verdict in _worst(judgement)[:3]
+        for line in _figures(name, verdict, measured, background)
     ]
     if judgement.outcome is Outcome.REGRESSED:
         lines += _split_lines(measured, background)
