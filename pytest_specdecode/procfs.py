@@ -1,27 +1,39 @@
 """What /proc says of processes and ports, and signals that reach exactly one process.
 
 Standard library only and nothing beyond Python 3.9: this file is also sent to other machines
-(:mod:`pytest_specdecode.hosts.ship`). As a program it answers one question as JSON on stdout.
+(:mod:`pytest_specdecode.hosts.ship`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import fnmatch
-import json
 import os
 import pwd
-import random
 import re
 import signal
 import socket
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 MARK = "PYTEST_SPECDECODE_KEEPER"
 """Environment variable of all that a supervisor started: its own ``pid.start.pid namespace``."""
+
+PROTECTED = (
+    "nvidia-persistenced",
+    "nv-hostengine",
+    "dcgm*",
+    "nvidia-cuda-mps-*",
+    "nvidia-fabricmanager",
+    "nv-fabricmanager",
+    "Xorg",
+    "Xwayland",
+    "gdm*",
+    "sshd",
+    "sshd-session",
+)
+"""Base names of executables that are never killed, whatever the settings."""
 
 PROC = Path("/proc")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
@@ -142,7 +154,13 @@ def pid_namespace(pid: object = "self") -> str:
         return ""
 
 
-def refusal(pid: int, processes: Mapping[int, Process], protect: Sequence[str], own: Sequence[int]) -> str:
+def protected(pid: int) -> bool:
+    """Whether its executable's name is one of :data:`PROTECTED`."""
+    name = program(pid)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in PROTECTED)
+
+
+def refusal(pid: int, processes: Mapping[int, Process], own: Sequence[int]) -> str:
     """Why this process is never signalled, whatever the settings; empty when it may be."""
     seen = processes.get(pid)
     if pid == 1:
@@ -151,10 +169,7 @@ def refusal(pid: int, processes: Mapping[int, Process], protect: Sequence[str], 
         return "a kernel thread"
     if pid in own:
         return "this session's own process or an ancestor of it"
-    name = program(pid)
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in protect):
-        return f"protected by name ({name})"
-    return ""
+    return f"protected by name ({program(pid)})" if protected(pid) else ""
 
 
 def send(pid: int, start: int, number: int) -> bool:
@@ -199,11 +214,13 @@ def parse_tcp(text: str, port: int) -> dict[int, int]:
 
 
 def listening(port: int) -> dict[int, int]:
-    """Sockets of this network namespace that listen on ``port``: inode → uid."""
-    found: dict[int, int] = {}
-    for name in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError):
-            found.update(parse_tcp((PROC / "net" / name).read_text(), port))
+    """Sockets of this network namespace that listen on ``port``: inode → uid.
+
+    :raises OSError: where the table cannot be read; that must not look like a closed port.
+    """
+    found = parse_tcp((PROC / "net/tcp").read_text(), port)
+    with contextlib.suppress(FileNotFoundError):  # no IPv6 here
+        found.update(parse_tcp((PROC / "net/tcp6").read_text(), port))
     return found
 
 
@@ -224,8 +241,9 @@ def holders(inodes: Iterable[int]) -> dict[int, list[int]]:
 def answers(port: int) -> bool:
     """Whether something takes a connection on the loopback address, whoever holds the socket."""
     for address in ("127.0.0.1", "::1"):
-        with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1.0):
-            return True
+        with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1.0) as trial:
+            if trial.getsockname() != trial.getpeername():  # a socket can be connected to itself
+                return True
     return False
 
 
@@ -233,7 +251,7 @@ def describe(p: Process) -> dict[str, Any]:
     return {"pid": p.pid, "start": p.start, "owner": owner(p.pid), "argv": argv(p.pid), "state": p.state}
 
 
-def _mark(pid: int) -> tuple[int, int, str] | None:
+def mark(pid: int) -> tuple[int, int, str] | None:
     """The mark in a process's environment: (supervisor's pid, its start time, its PID namespace)."""
     try:
         environment = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
@@ -245,91 +263,3 @@ def _mark(pid: int) -> tuple[int, int, str] | None:
         if name == MARK.encode() and len(words) == 3 and words[0].isdigit() and words[1].isdigit():
             return int(words[0]), int(words[1]), words[2]
     return None
-
-
-def ask_port(port: str) -> dict[str, Any]:
-    """Who listens on a port: sockets, the processes that hold them, whether a connection is taken."""
-    sockets = listening(int(port))
-    held = {process(pid): inodes for pid, inodes in holders(sockets).items()}
-    return {
-        "sockets": [{"inode": inode, "owner": user(uid)} for inode, uid in sockets.items()],
-        "holders": [dict(describe(p), inodes=inodes) for p, inodes in held.items() if p is not None],
-        "answers": bool(sockets) or answers(int(port)),
-    }
-
-
-def ask_orphans(protect: str) -> list[dict[str, Any]]:
-    """Living processes of this user whose supervisor is gone, except those that are never killed.
-
-    Only of this PID namespace: elsewhere pids mean other processes, and a living supervisor would look dead.
-    """
-    here, me = pid_namespace(), owner(os.getpid())
-    processes = table()
-    own = lineage(processes, os.getpid())
-    found = []
-    for p in processes.values():
-        mark = _mark(p.pid) if p.alive else None
-        if mark is None or not here or mark[2] != here or pid_namespace(p.pid) != here or owner(p.pid) != me:
-            continue
-        keeper = processes.get(mark[0])
-        gone = keeper is None or keeper.start != mark[1] or not keeper.alive
-        if gone and not refusal(p.pid, processes, protect.split(","), own):
-            found.append(describe(p))
-    return found
-
-
-def ask_alive(*keys: str) -> list[dict[str, Any]]:
-    """Which of ``pid:start`` still live."""
-    found = []
-    for key in keys:
-        pid, start = map(int, key.split(":"))
-        seen = process(pid)
-        if seen is not None and seen.start == start and seen.alive:
-            found.append(describe(seen))
-    return found
-
-
-def ask_signal(number: str, protect: str, *keys: str) -> dict[str, Any]:
-    """Signal each ``pid:start``; ``protect`` is a comma-separated list of name patterns."""
-    processes = table()
-    own = lineage(processes, os.getpid())
-    answer: dict[str, Any] = {"signalled": [], "gone": [], "refused": {}}
-    for key in keys:
-        pid, start = map(int, key.split(":"))
-        why = refusal(pid, processes, protect.split(","), own)
-        try:
-            if why:
-                answer["refused"][str(pid)] = why
-            else:
-                answer["signalled" if send(pid, start, int(number)) else "gone"].append(pid)
-        except PermissionError:
-            answer["refused"][str(pid)] = "not permitted: it runs as " + owner(pid)
-    return answer
-
-
-def ask_free_port() -> int:
-    """A port that nobody listens on, outside the range that outgoing connections use."""
-    lowest = 32768
-    with contextlib.suppress(OSError, ValueError):
-        lowest = int((PROC / "sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = list(range(max(1024, min(lowest, 32768) - 12000), max(1025, lowest)))
-    random.shuffle(candidates)
-    for port in [*candidates[:200], 0]:
-        with contextlib.suppress(OSError), socket.socket() as trial:
-            trial.bind(("0.0.0.0", port))  # noqa: S104  (never listens: only asks whether it could)
-            return int(trial.getsockname()[1])
-    raise OSError("no free TCP port")
-
-
-QUESTIONS = {
-    "port": ask_port,
-    "orphans": ask_orphans,
-    "alive": ask_alive,
-    "signal": ask_signal,
-    "free-port": ask_free_port,
-}
-
-
-def main(words: Sequence[str]) -> None:
-    sys.stdout.write(json.dumps(QUESTIONS[words[0]](*words[1:])))  # type: ignore[operator]
-    sys.stdout.flush()

@@ -8,7 +8,7 @@ finds what is left.
 
 Standard library only and nothing beyond Python 3.9: it is sent to the machine where the program runs.
 
-Protocol, one JSON object a line: the first line is ``{"argv", "env", "cwd", "watch", "protect"}``, answered
+Protocol, one JSON object a line: the first line is ``{"argv", "env", "cwd", "watch"}``, answered
 by ``{"pid", "start"}``, or ``{"error"}`` when the program was not started; then requests ``{"id", "do", …}``
 (:data:`REQUESTS`), each answered with its id. End of stdin, SIGTERM, or the end of the watched
 ``[pid, start]`` ends everything.
@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import fnmatch
 import json
 import os
 import select
@@ -28,20 +27,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from pytest_specdecode.procfs import (
-    MARK,
-    Process,
-    descendants,
-    describe,
-    pid_namespace,
-    process,
-    program,
-    send,
-    table,
-)
+from pytest_specdecode.procfs import MARK, Process, describe, pid_namespace, process
+from pytest_specdecode.proctree import Tree
 
 GRACE_S = 4.0
 """How long the tree may take to end once nobody is there to wait for it."""
@@ -56,18 +46,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def _prctl(option: int, value: int) -> None:
     if _libc.prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option})")
-
-
-def _reap() -> dict[int, int]:
-    """Exit statuses of children that have ended: pid → status (negative: the signal)."""
-    found: dict[int, int] = {}
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                break
-            found[pid] = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-    return found
 
 
 class Log:
@@ -101,84 +79,11 @@ class Log:
         return [line for line in found if line][-lines:] if lines > 0 else []
 
 
-class Tree:
-    """Everything below this process; ended from the root: SIGTERM, then SIGKILL, always by (pid, start)."""
-
-    def __init__(self, protect: Sequence[str] = ()) -> None:
-        self._protect = protect
-        self.root: tuple[int, int] | None = None
-        self.status: int | None = None
-        """Exit status of the root."""
-        self.signalled: list[int] = []
-        self.denied: set[int] = set()
-        """Pids that may not be signalled: they run as somebody else."""
-
-    def living(self) -> list[Process]:
-        """Living descendants, protected ones apart."""
-        self.reap()
-        found = descendants(table(), os.getpid())
-        return [
-            p for p in found if not any(fnmatch.fnmatchcase(program(p.pid), name) for name in self._protect)
-        ]
-
-    def reap(self) -> None:
-        ended = _reap()
-        if self.status is None and self.root is not None:
-            self.status = ended.get(self.root[0])
-
-    def _signal(self, p: Process, number: int) -> None:
-        try:
-            if send(p.pid, p.start, number) and p.pid not in self.signalled:
-                self.signalled.append(p.pid)
-        except PermissionError:
-            self.denied.add(p.pid)
-
-    def end(self, within_s: float, wait: Callable[[float], None]) -> list[Process]:
-        """End it all; what still lives after ``within_s``. ``wait(seconds)`` may return early."""
-        begin = time.monotonic()
-        asked: dict[tuple[int, int], list[float]] = {}
-        pause = 0.005
-        while True:
-            left = self.living()
-            now = time.monotonic() - begin
-            if not left or now >= within_s:
-                return left
-            root_lives = any((p.pid, p.start) == self.root for p in left)
-            for p in left:
-                times = asked.setdefault((p.pid, p.start), [])
-                is_root = (p.pid, p.start) == self.root
-                number = due(now, within_s, times, is_root=is_root, root_lives=root_lives)
-                if number is not None:
-                    times.append(now)
-                    self._signal(p, number)
-            wait(min(pause, max(0.0, within_s - now)))
-            pause = min(pause * 1.5, 0.1)
-
-
-def due(
-    now: float, within_s: float, asked: Sequence[float], *, is_root: bool, root_lives: bool
-) -> signal.Signals | None:
-    """Which signal a process gets now, ``asked`` being the times of its earlier ones (seconds).
-
-    The root is asked first, since it knows how to end its workers, and asked again after a while, because
-    llama.cpp under load ends at the second SIGTERM only. Others are asked once the root is gone or has been
-    asked twice. Who does not go is killed.
-    """
-    again_s, kill_s, patience_s = min(within_s / 3, 5.0), min(within_s * 2 / 3, 20.0), min(within_s / 4, 2.0)
-    if now >= kill_s or (not root_lives and asked and now - asked[0] >= patience_s):
-        return signal.SIGKILL
-    if not asked and (is_root or not root_lives or now >= again_s):
-        return signal.SIGTERM
-    if is_root and len(asked) == 1 and now >= again_s:
-        return signal.SIGTERM
-    return None
-
-
 class Supervisor:
     """The program, its log, and the loop that answers for it."""
 
     def __init__(self, request: dict[str, Any], keeper: tuple[int, int]) -> None:
-        self._tree = Tree(request.get("protect") or ())
+        self._tree = Tree()
         self._log = Log()
         self._ending = False
         self._watch: tuple[int, int] | None = tuple(request["watch"]) if request.get("watch") else None
@@ -330,7 +235,7 @@ def _supervise(request: dict[str, Any], keeper: tuple[int, int], pending: bytes)
     return 0
 
 
-def _keep(supervisor: int, protect: Sequence[str]) -> None:
+def _keep(supervisor: int) -> None:
     """Wait for the supervisor; end what it left. Its streams are closed here, so that they end with it."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
@@ -341,7 +246,7 @@ def _keep(supervisor: int, protect: Sequence[str]) -> None:
     while os.wait()[0] != supervisor:
         pass
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    Tree(protect).end(GRACE_S, time.sleep)
+    Tree().end(GRACE_S, time.sleep)
 
 
 def main(_words: Sequence[str]) -> None:
@@ -358,4 +263,4 @@ def main(_words: Sequence[str]) -> None:
     supervisor = os.fork()
     if supervisor == 0:
         os._exit(_supervise(request, keeper, pending))
-    _keep(supervisor, request.get("protect") or ())
+    _keep(supervisor)

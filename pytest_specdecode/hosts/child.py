@@ -16,7 +16,7 @@ from .redaction import redact
 _ANSWER_S = 20.0
 _KILLED = -9
 
-MODULES = ("pytest_specdecode.procfs", "pytest_specdecode.supervisor")
+MODULES = ("pytest_specdecode.procfs", "pytest_specdecode.proctree", "pytest_specdecode.supervisor")
 
 
 class Channel(Protocol):

@@ -18,7 +18,6 @@ from .. import procfs
 from ..errors import HostError, NotRunError, UnknownRunError
 from . import Child, CommandResult
 from .child import MODULES, SupervisedChild
-from .processes import PROTECTED
 from .redaction import redact
 from .ship import shipped
 
@@ -83,7 +82,6 @@ class LocalHost:
             "env": {**os.environ, **(env or {})},
             "cwd": os.getcwd(),  # noqa: PTH109
             "watch": [own.pid, own.start] if own is not None else None,
-            "protect": list(PROTECTED),
         }
         command, source = shipped(self.python, MODULES, ["supervise"])
         child = SupervisedChild(PipeChannel(command), source, first, host=self.name)

@@ -1,4 +1,4 @@
-"""Questions about a host's processes and ports, answered by :mod:`pytest_specdecode.procfs` over there."""
+"""Questions about a host's processes and ports, answered by :mod:`pytest_specdecode.questions` over there."""
 
 from __future__ import annotations
 
@@ -14,21 +14,7 @@ from . import CommandResult, Host
 from .redaction import redact
 from .ship import shipped, words_of
 
-PROTECTED = (
-    "nvidia-persistenced",
-    "nv-hostengine",
-    "dcgm*",
-    "nvidia-cuda-mps-*",
-    "nvidia-fabricmanager",
-    "nv-fabricmanager",
-    "Xorg",
-    "Xwayland",
-    "gdm*",
-    "sshd",
-    "sshd-session",
-)
-"""Base names of executables that are never killed, whatever the settings."""
-
+_MODULES = ("pytest_specdecode.procfs", "pytest_specdecode.questions")
 _TIMEOUT_S = 30.0
 _COMMAND_LENGTH = 200
 Key = tuple[int, int]
@@ -114,7 +100,7 @@ class Signalled:
 
 
 def _ask(host: Host, *words: str) -> Any:
-    argv, source = shipped(host.python, ("pytest_specdecode.procfs",), words)
+    argv, source = shipped(host.python, _MODULES, words)
     result = host.run(argv, timeout=_TIMEOUT_S, stdin=source)
     if result.status != 0:
         last = result.stderr.strip().splitlines()[-1:] or ["no message"]
@@ -150,7 +136,7 @@ def free_port(host: Host) -> int:
 
 def orphans(host: Host) -> tuple[ProcessInfo, ...]:
     """What earlier sessions started and could not end (their supervisors were killed, too)."""
-    return tuple(map(ProcessInfo.of, _ask(host, "orphans", ",".join(PROTECTED))))
+    return tuple(map(ProcessInfo.of, _ask(host, "orphans")))
 
 
 def alive(host: Host, keys: Sequence[Key]) -> tuple[ProcessInfo, ...]:
@@ -158,13 +144,11 @@ def alive(host: Host, keys: Sequence[Key]) -> tuple[ProcessInfo, ...]:
     return tuple(map(ProcessInfo.of, _ask(host, "alive", *(f"{p}:{s}" for p, s in keys)))) if keys else ()
 
 
-def send(
-    host: Host, number: signal.Signals, keys: Sequence[Key], protect: Sequence[str] = PROTECTED
-) -> Signalled:
+def send(host: Host, number: signal.Signals, keys: Sequence[Key]) -> Signalled:
     """Signal exactly these processes; never the protected, PID 1, kernel threads, our own ancestors there."""
     if not keys:
         return Signalled((), {})
-    plain = _ask(host, "signal", str(int(number)), ",".join(protect), *(f"{p}:{s}" for p, s in keys))
+    plain = _ask(host, "signal", str(int(number)), *(f"{p}:{s}" for p, s in keys))
     return Signalled(tuple(plain["signalled"]), {int(pid): why for pid, why in plain["refused"].items()})
 
 

@@ -90,7 +90,11 @@ class CommandService:
         if self._child is None:
             return ServiceState(False, "not started")
         status = self._child.poll()
-        return ServiceState(True) if status is None else ServiceState(False, describe_status(status))
+        if status is None:
+            return ServiceState(True)
+        if status == -signal.SIGKILL and self._child.pid not in self._child.killed:
+            return ServiceState(False, "killed by SIGKILL, and not by us; was the machine out of memory?")
+        return ServiceState(False, describe_status(status))
 
     def instance(self) -> str:
         return self._child.instance if self._child is not None else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Protocol
 
-from .. import procfs
+from .. import questions
 from ..config import Target
 from ..errors import ConfigError
 from ..hosts import Host
@@ -67,4 +67,4 @@ def make_service(target: Target, host: Host) -> Service:
 
 def free_port(host: Host | None = None) -> int:
     """A TCP port that nobody uses, on ``host`` or on this machine."""
-    return _processes.free_port(host) if host is not None else procfs.ask_free_port()
+    return _processes.free_port(host) if host is not None else questions.ask_free_port()

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_specdecode import procfs
+from pytest_specdecode import procfs, questions
 from pytest_specdecode.errors import UnknownRunError
 from pytest_specdecode.hosts import CommandResult, processes
 from pytest_specdecode.hosts.local import LocalHost
 from pytest_specdecode.services.registry import free_port
-from tests.processes import LISTENS, SLEEPS, dies, lives, program, told, until
+from tests.processes import LISTENS, SLEEPS, lives, program, told, until
 
 HOST = LocalHost()
 NUMBERS = st.integers(0, 2**31)
@@ -134,10 +134,18 @@ def test_a_port_names_its_holder(tmp_path: Path) -> None:
 def test_a_listener_without_a_visible_holder_is_still_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(procfs, "holders", lambda inodes: {})
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        found = procfs.ask_port(str(listener.getsockname()[1]))
+        found = questions.ask_port(str(listener.getsockname()[1]))
     assert found["holders"] == []
     assert len(found["sockets"]) == 1
     assert found["answers"]
+
+
+def test_a_socket_table_that_cannot_be_read_is_no_closed_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(procfs, "PROC", tmp_path)
+    with pytest.raises(OSError, match="tcp"):
+        procfs.listening(30000)
 
 
 def test_a_free_port_can_be_bound_and_is_no_outgoing_one() -> None:
@@ -147,20 +155,21 @@ def test_a_free_port_can_be_bound_and_is_no_outgoing_one() -> None:
         socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_what_a_dead_supervisor_left_is_an_orphan_here_and_nowhere_else(
+def test_what_a_dead_supervisor_left_is_an_orphan_in_its_own_pid_namespace_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = f"4194304.1.{procfs.pid_namespace()}"
-    process = subprocess.Popen(program(SLEEPS, tmp_path), env={**os.environ, procfs.MARK: mark})
+    # A namespace that is not this one, so that no other session takes it for an orphan of its own.
+    process = subprocess.Popen(program(SLEEPS, tmp_path), env={**os.environ, procfs.MARK: "4194304.1.4242"})
     try:
         engine = told(tmp_path, "engine")
-        assert engine in {p.key for p in processes.orphans(HOST)}
-        monkeypatch.setattr(procfs, "pid_namespace", lambda pid="self": "another")
-        assert engine[0] not in {p["pid"] for p in procfs.ask_orphans("")}
+        assert engine not in {p.key for p in processes.orphans(HOST)}
+        monkeypatch.setattr(procfs, "pid_namespace", lambda pid="self": "4242")
+        assert engine[0] in {p["pid"] for p in questions.ask_orphans()}
+        monkeypatch.setattr(procfs, "owner", str)
+        assert engine[0] not in {p["pid"] for p in questions.ask_orphans()}
     finally:
         process.kill()
         process.wait()
-    dies(engine)
 
 
 def test_a_living_supervisor_has_no_orphans(tmp_path: Path) -> None:

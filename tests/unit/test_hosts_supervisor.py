@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_specdecode import procfs, supervisor
+from pytest_specdecode import procfs, proctree, supervisor
 from pytest_specdecode.errors import NotRunError
 from pytest_specdecode.hosts.local import LocalHost
 from tests.processes import (
@@ -217,4 +217,4 @@ def test_the_log_keeps_its_newest_part_while_the_program_writes() -> None:
 def test_signals_come_in_order(
     now: float, asked: list[float], is_root: bool, root_lives: bool, expected: signal.Signals | None
 ) -> None:
-    assert supervisor.due(now, 60.0, asked, is_root=is_root, root_lives=root_lives) == expected
+    assert proctree.due(now, 60.0, asked, is_root=is_root, root_lives=root_lives) == expected

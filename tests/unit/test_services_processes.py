@@ -66,7 +66,7 @@ def test_a_command_runs_until_it_is_stopped(host: AuditedHost, tmp_path: Path) -
     service.stop(within_s=30)
     assert not lives(engine)
     assert service.state().detail == "killed by SIGTERM"
-    assert service.leftovers() == {}
+    assert engine[0] not in service.leftovers()
     assert service.killed == (engine[0],)
 
 
@@ -88,6 +88,14 @@ def test_a_start_that_dies_is_seen_with_status_and_log(host: AuditedHost) -> Non
     until(lambda: not service.state().running)
     assert service.state().detail == "exit status 4"
     assert service.log_tail() == ["args: api_key=***, ***=m.gguf", "api_key=***"]
+
+
+def test_an_end_by_somebody_else_is_told_apart(host: AuditedHost, tmp_path: Path) -> None:
+    service = CommandService(host, program(SLEEPS, tmp_path))
+    service.start([], free_port())
+    procfs.send(*told(tmp_path, "engine"), signal.SIGKILL)
+    until(lambda: not service.state().running)
+    assert service.state().detail.startswith("killed by SIGKILL, and not by us")
 
 
 def test_a_missing_program_is_broken_at_once(host: AuditedHost) -> None:
