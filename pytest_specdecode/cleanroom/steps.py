@@ -35,7 +35,7 @@ Act = Callable[[Room, float], None]
 class Step:
     """``probe`` finds what is in the way, ``act`` removes it; without ``act`` the step only waits.
 
-    ``share`` of the seconds that are left is what one act may take.
+    ``share`` of the seconds that are left is what one act may take; it is tried again after ``again_s``.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Step:
     proven: str
     act: Act | None = None
     share: float = 1.0
+    again_s: float = 1.0
 
 
 def _running(room: Room) -> list[Finding]:
@@ -74,7 +75,7 @@ def _open(room: Room) -> list[Finding]:
 
 
 STEPS: tuple[Step, ...] = (
-    Step("stop", _running, "stopping the service", "the service is stopped", _stop, share=0.6),
-    Step("kill", _left, "SIGTERM, then SIGKILL", "no process of an earlier start is left", _kill, share=0.6),
+    Step("stop", _running, "stopping the service", "the service is stopped", _stop, 0.6, again_s=5.0),
+    Step("kill", _left, "SIGTERM, then SIGKILL", "no process of an earlier start is left", _kill, 0.6),
     Step("port", _open, "waiting for it to close; it is not ours to kill", "port {port} is closed"),
 )
