@@ -52,7 +52,7 @@ class Venue:
             self.host,
             policy,
             self.host.scanner(policy.devices),
-            self.host.reaper(policy.protect),
+            self.host.reaper(),
             self.host.hypervisor,
         )
 

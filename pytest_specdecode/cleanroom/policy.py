@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from ..hosts.processes import PROTECTED, Key
+from ..hosts.processes import Key
 from ..hosts.scan import Scan, Seen
+from ..procfs import PROTECTED
 from ..services.guard import PREFIX
 
 _UVM = "nvidia-uvm"
@@ -40,15 +40,10 @@ class Policy:
         return (*PROTECTED, *self.protect)
 
 
-def is_protected(p: Seen, names: Sequence[str]) -> bool:
-    """By the base name of its executable: ``comm`` is cut at 15 characters, titles are free to choose."""
-    return any(fnmatch.fnmatchcase(p.program, name) for name in names)
-
-
 def untouchable(p: Seen, scan: Scan, policy: Policy) -> bool:
     """Never killed, whatever the settings: PID 1, kernel threads, our own road, the guard, the protected."""
     guard = any(f"/{PREFIX}" in c for c in p.cgroups)
-    return p.pid == 1 or p.kernel or p.pid in scan.road or guard or is_protected(p, policy.protected)
+    return p.pid == 1 or p.kernel or p.pid in scan.road or guard or p.is_one_of(policy.protected)
 
 
 def verdict(
@@ -66,7 +61,7 @@ def verdict(
             return Verdict.KILL
     if not p.devices:
         return Verdict.NOTHING
-    return Verdict.ALLOWED if is_protected(p, policy.protected) or is_monitor(p) else Verdict.FOREIGN
+    return Verdict.ALLOWED if p.is_one_of(policy.protected) or is_monitor(p) else Verdict.FOREIGN
 
 
 def is_monitor(p: Seen) -> bool:

@@ -37,7 +37,7 @@ Act = Callable[[Room, float], None]
 class Step:
     """``probe`` finds what is in the way, ``act`` removes it; without ``act`` the step only waits.
 
-    ``share`` of the seconds that are left is what one act may take.
+    ``share`` of the seconds that are left is what one act may take; it is tried again after ``again_s``.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Step:
     proven: str
     act: Act | None = None
     share: float = 1.0
+    again_s: float = 1.0
 
 
 def _running(room: Room) -> list[Finding]:
@@ -107,7 +108,7 @@ def _open(room: Room) -> list[Finding]:
     return [] if use.closed else [Finding(f"port {room.port} is held by {use}")]
 
 
-_STOP = Step("stop", _running, "stopping the service", "the service is stopped", _stop, share=0.6)
+_STOP = Step("stop", _running, "stopping the service", "the service is stopped", _stop, 0.6, again_s=5.0)
 _KILL = Step(
     "kill", _left, "SIGTERM, then SIGKILL", "no process of an earlier start is left", _kill, share=0.6
 )

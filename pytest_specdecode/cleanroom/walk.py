@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -17,6 +18,8 @@ from .steps import SITE_STEPS, STEPS, Finding, Room, Step
 
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
+_SHOWN = 4
+"""Findings that a message lists; it should fit seven lines."""
 Progress = Callable[[str], None]
 
 
@@ -61,7 +64,7 @@ def clean(
 
 
 def _walk(step: Step, room: Room, deadline: float, progress: Progress) -> None:
-    pause, acted = _FIRST_PAUSE_S, 0
+    pause, acted, last = _FIRST_PAUSE_S, 0, -math.inf
     while True:
         left = deadline - time.monotonic()
         try:
@@ -71,9 +74,9 @@ def _walk(step: Step, room: Room, deadline: float, progress: Progress) -> None:
             if left <= 0 and (acted or step.act is None):
                 raise DirtyError(_message(step, found, acted))
             progress(f"cleaning up: {step.name}: {found[0].text}")
-            if step.act is not None:
+            if step.act is not None and time.monotonic() - last >= step.again_s:
                 step.act(room, max(0.0, left * step.share))
-                acted += 1
+                acted, last = acted + 1, time.monotonic()
         except HostError as error:
             if left <= 0 or isinstance(error, UnprovenError) or room.site is None:
                 raise _unproven(step, error) from error
@@ -93,7 +96,9 @@ def _unproven(step: Step, error: HostError) -> CaseError:
 
 def _message(step: Step, found: Sequence[Finding], acted: int) -> str:
     times = f" ({acted} times)" if acted > 1 else ""
-    lines = [f"  {finding.text}" for finding in found]
+    lines = [f"  {finding.text}" for finding in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        lines.append(f"  and {len(found) - _SHOWN} more")
     return "\n".join(
         [
             f"the environment is not clean; left at step '{step.name}' after {step.tried}{times}:",

@@ -11,7 +11,7 @@ from ..errors import HostError, NotRunError, UnprovenError
 from ..ledger import CommandRecord
 from . import Child, CommandResult, Host
 from .lease import Lease
-from .processes import PROTECTED, send
+from .processes import send
 from .reaper import Reaper
 from .scan import Identity, Scanner, identify
 from .ssh import SshHost
@@ -62,12 +62,10 @@ class RoadHost:
             self._scanner = Scanner(self, devices)
         return self._scanner
 
-    def reaper(self, protect: Sequence[str]) -> Reaper:
+    def reaper(self) -> Reaper:
         """The one that signals here; it remembers whom it asked."""
         if self._reaper is None:
-            self._reaper = Reaper(
-                lambda number, keys: send(self.killing_road(), number, keys, (*PROTECTED, *protect))
-            )
+            self._reaper = Reaper(lambda number, keys: send(self.killing_road(), number, keys))
         return self._reaper
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,6 +77,10 @@ class Seen:
     def devices(self) -> tuple[str, ...]:
         """Device nodes that it has open or mapped, each once."""
         return tuple(dict.fromkeys((*self.held, *self.mapped)))
+
+    def is_one_of(self, names: Iterable[str]) -> bool:
+        """By the base name of its executable: ``comm`` is cut at 15 characters, titles are free to choose."""
+        return any(fnmatch.fnmatchcase(self.program, name) for name in names)
 
     @property
     def python(self) -> bool:

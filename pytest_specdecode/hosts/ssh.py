@@ -15,7 +15,6 @@ from ..errors import NotRunError, UnknownRunError
 from . import Child, CommandResult
 from .child import MODULES, SupervisedChild
 from .connection import CONNECT_WITHIN_S, Connection, connect
-from .processes import PROTECTED
 from .ship import shipped
 from .sshchannel import SshChannel
 from .sshconfig import Endpoint, read_config, resolve
@@ -90,7 +89,6 @@ class SshHost:
             "add": True,
             "cwd": None,
             "watch": None,
-            "protect": list(PROTECTED),
         }
         command, source = shipped(self.python, MODULES, ["supervise"])
         channel = self._channel(time.monotonic() + CONNECT_WITHIN_S)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ..config import Target
-from ..errors import BrokenError, HostError, NotRunError, UnknownRunError
+from ..errors import BrokenError, HostError, NotRunError, SpecDecodeError, UnknownRunError
 from ..hosts import CommandResult, Host
 from ..hosts.processes import port_use
 from ..hosts.redaction import redact, redact_text, secrets_in
@@ -160,7 +160,7 @@ class StartStopService:
 
     def restore(self) -> None:
         """Stopped, or, where it ran when we came, launched again without speculation flags."""
-        with contextlib.suppress(HostError):
+        with contextlib.suppress(SpecDecodeError):
             if self._launched:
                 self.stop(within_s=self._start_within_s)
             if self._found_running and self._port is not None:

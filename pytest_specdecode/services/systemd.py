@@ -17,6 +17,7 @@ from ..hosts.reaper import Reaper
 from ..hosts.redaction import redact_text
 from ..hosts.roads import RoadHost
 from ..hosts.scan import Scan, Scanner, Seen
+from ..procfs import PROTECTED
 from . import ServiceState
 from .execstart import ExecStart, literal, parse_environment_file
 from .guard import Found, Guard, guard_of
@@ -54,7 +55,9 @@ class SystemdService:
         permit: Callable[[], None] = lambda: None,
         guard: Callable[[], Guard | None] = lambda: None,
         secrets: Sequence[str] = (),
+        protect: Sequence[str] = (),
     ) -> None:
+        """``protect``: names of executables that are spared though they are the unit's."""
         self._ctl = ctl
         self._scanner = scanner
         self._reaper = reaper
@@ -65,6 +68,7 @@ class SystemdService:
         self._permit = permit
         self._make_guard = guard
         self._secrets = frozenset(secrets)
+        self._protect = (*PROTECTED, *protect)
         self._line: ExecStart | None = None
         self._found: UnitState | None = None
         self._guard: Guard | None = None
@@ -85,7 +89,7 @@ class SystemdService:
         return cls(
             Systemctl(roads.own if table.user else roads, table.systemd or "", user=table.user),
             roads.scanner(target.cleanup.devices),
-            roads.reaper(target.cleanup.protect),
+            roads.reaper(),
             strip=engine.without_speculation,
             replace=table.exec,
             extra_args=table.extra_args,
@@ -93,6 +97,7 @@ class SystemdService:
             permit=roads.lease.ensure,
             guard=lambda: guard_of(roads, user=table.user, silence_s=silence_s),
             secrets=[secret] if secret else (),
+            protect=target.cleanup.protect,
         )
 
     # -- what it runs ---------------------------------------------------------------------------------
@@ -276,8 +281,15 @@ class SystemdService:
 
     def owned(self, scan: Scan) -> tuple[Seen, ...]:
         """Living processes that are this unit's: in its cgroup, with the id of one of its starts in their
-        environment, or recorded as a descendant of such."""
-        return tuple(p for p in scan.processes if p.alive and (self._in_unit(p) or p.key in self._recorded))
+        environment, or recorded as a descendant of such. Not those that are spared by name."""
+        return tuple(
+            p
+            for p in scan.processes
+            if p.alive
+            and (self._in_unit(p) or p.key in self._recorded)
+            and not p.is_one_of(self._protect)
+            and p.pid not in scan.road
+        )
 
     def left_in_memory(self, scan: Scan) -> tuple[str, ...]:
         """Files in /dev/shm that its processes had and nobody has now."""
@@ -296,7 +308,7 @@ class SystemdService:
         if not self._ctl.show().stopped:
             self._ctl.do("stop", "--no-block")
         scan = self._scanner.look()
-        self._reaper.press(p for p in self.owned(scan) if p.pid not in scan.road)
+        self._reaper.press(self.owned(scan))
         self._scanner.forget()
 
     @property

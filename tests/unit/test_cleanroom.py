@@ -155,7 +155,7 @@ def test_it_waits_for_a_port_that_is_closing(host: AuditedHost, tmp_path: Path) 
 
 def test_what_does_not_die_is_dirty_with_what_was_tried() -> None:
     with pytest.raises(DirtyError) as error:
-        clean(LocalHost(), Stubborn(-1), port=None, within_s=0.2, progress=ignore)
+        clean(LocalHost(), Stubborn(-1), port=None, within_s=1.3, progress=ignore)
     message = str(error.value)
     assert "pid 4711: sglang::scheduler_TP0 (root, in uninterruptible sleep)" in message
     assert "after SIGTERM, then SIGKILL (" in message
@@ -163,7 +163,7 @@ def test_what_does_not_die_is_dirty_with_what_was_tried() -> None:
 
 
 def test_acting_is_repeated_until_it_helps() -> None:
-    service = Stubborn(3)
+    service = Stubborn(2)
     proof = clean(LocalHost(), service, port=None, within_s=60, progress=ignore)
     assert service.rounds == 0
     assert "no process of an earlier start is left" in proof.proven
