@@ -116,6 +116,7 @@ class Run:
         self._facts: machine.Facts | None = None
         self._help: str | None = None
         self._closed: str | None = None
+        self._touched = False
 
     # -- before anything is stopped -------------------------------------------------------------------
 
@@ -218,6 +219,7 @@ class Run:
         port = self._fixed_port() if self.service.managed else None
         with contextlib.closing(HttpxHttp(self.venue.url(port), self._headers())) as http:
             self.venue.refuse_traffic(self.service, http)
+        self._touched = True
         self.stop()
         return cleanroom.clean(
             self.host,
@@ -241,6 +243,7 @@ class Run:
         :raises BrokenError: when it does not come up, or runs something else.
         """
         self._open()
+        self._touched = True
         port = self._fixed_port() or free_port(self.host)
         flags = self._flags(config) if self.service.managed else ()
         argv = self.service.command(flags, port)
@@ -345,7 +348,7 @@ class Run:
         if self._http is not None:
             self._http.close()
         self._http = self._server = None
-        if self.service.managed and self._closed is None:
+        if self.service.managed and self._touched:
             with contextlib.suppress(HostError, BrokenError):
                 self.service.stop(within_s=float(self.target.cleanup.within))
 

@@ -19,6 +19,7 @@ PROPERTIES = (
     "ExecMainCode",
     "ExecMainStatus",
     "ConditionResult",
+    "ConditionTimestampMonotonic",
     "InvocationID",
     "ControlGroup",
     "FragmentPath",
@@ -69,10 +70,15 @@ class UnitState:
     def main_pid(self) -> int:
         return int(self["MainPID"]) if self["MainPID"].isdigit() else 0
 
+    @property
+    def refused(self) -> bool:
+        """Whether its conditions (``ConditionPathExists=`` …) were looked at last time, and did not hold."""
+        return self["ConditionResult"] == "no" and self["ConditionTimestampMonotonic"] not in {"", "0"}
+
     def ending(self) -> str:
         """How it ended, for a reader."""
         result, status = self["Result"], self["ExecMainStatus"]
-        if self["ConditionResult"] == "no":
+        if self.refused:
             return "a condition of the unit does not hold (ConditionResult=no)"
         if result == "exit-code" and self["ExecMainCode"] not in {_KILLED, _DUMPED}:
             return f"exit status {status}"
