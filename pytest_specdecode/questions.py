@@ -48,17 +48,6 @@ def ask_orphans() -> list[dict[str, Any]]:
     return found
 
 
-def ask_alive(*keys: str) -> list[dict[str, Any]]:
-    """Which of ``pid:start`` still live."""
-    found = []
-    for key in keys:
-        pid, start = map(int, key.split(":"))
-        seen = procfs.process(pid)
-        if seen is not None and seen.start == start and seen.alive:
-            found.append(procfs.describe(seen))
-    return found
-
-
 def ask_signal(number: str, *keys: str) -> dict[str, Any]:
     """Signal each ``pid:start``, save those that are never killed."""
     processes = procfs.table()
@@ -94,7 +83,6 @@ def ask_free_port() -> int:
 QUESTIONS = {
     "port": ask_port,
     "orphans": ask_orphans,
-    "alive": ask_alive,
     "signal": ask_signal,
     "free-port": ask_free_port,
 }

@@ -82,11 +82,12 @@ class SupervisedChild:
     def killed(self) -> Sequence[int]:
         return tuple(self._killed)
 
-    def _ask(self, do: str, timeout: float = _ANSWER_S, **more: Any) -> Mapping[str, Any] | None:
+    def _ask(self, do: str, extra_s: float = 0.0, **more: Any) -> Mapping[str, Any] | None:
         """One question; None when the supervisor is gone. Late answers to earlier questions are dropped."""
         with self._lock:
             if self._gone:
                 return None
+            timeout = _ANSWER_S + extra_s
             self._count += 1
             number = self._count
             try:
@@ -113,7 +114,7 @@ class SupervisedChild:
         return self._status
 
     def stop(self, *, within_s: float) -> bool:
-        answer = self._ask("stop", timeout=within_s + _ANSWER_S, within=within_s)
+        answer = self._ask("stop", extra_s=within_s, within=within_s)
         if answer is None:
             self.close()  # its keeper ends what is left, and is waited for
             return True

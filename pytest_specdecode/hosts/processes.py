@@ -139,11 +139,6 @@ def orphans(host: Host) -> tuple[ProcessInfo, ...]:
     return tuple(map(ProcessInfo.of, _ask(host, "orphans")))
 
 
-def alive(host: Host, keys: Sequence[Key]) -> tuple[ProcessInfo, ...]:
-    """Those of ``keys`` that still live."""
-    return tuple(map(ProcessInfo.of, _ask(host, "alive", *(f"{p}:{s}" for p, s in keys)))) if keys else ()
-
-
 def send(host: Host, number: signal.Signals, keys: Sequence[Key]) -> Signalled:
     """Signal exactly these processes; never the protected, PID 1, kernel threads, our own ancestors there."""
     if not keys:

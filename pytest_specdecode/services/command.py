@@ -18,6 +18,7 @@ from . import ServiceState
 from .template import check, expand
 
 _TREE_S = 5.0
+_RESTORE_S = 10.0
 _PATIENCE_S = 2.0
 
 
@@ -89,7 +90,10 @@ class CommandService:
     def state(self) -> ServiceState:
         if self._child is None:
             return ServiceState(False, "not started")
-        status = self._child.poll()
+        try:
+            status = self._child.poll()
+        except HostError as error:
+            return ServiceState(False, f"nobody knows whether it runs: {error}")
         if status is None:
             return ServiceState(True)
         if status == -signal.SIGKILL and self._child.pid not in self._child.killed:
@@ -103,7 +107,8 @@ class CommandService:
         if self._child is None:
             return
         before = len(self._child.killed)
-        self._child.stop(within_s=within_s)
+        with contextlib.suppress(HostError):  # what is left, or cannot be looked at, shows in leftovers()
+            self._child.stop(within_s=within_s)
         self._killed.extend(self._child.killed[before:])
 
     def leftovers(self) -> Mapping[int, str]:
@@ -138,8 +143,7 @@ class CommandService:
         return [redact_text(line, self._secrets) for line in self._child.log_tail(lines)]
 
     def restore(self) -> None:
-        with contextlib.suppress(HostError):
-            self.stop(within_s=10.0)
+        self.stop(within_s=_RESTORE_S)
 
 
 def describe_status(status: int) -> str:

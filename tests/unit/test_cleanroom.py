@@ -178,6 +178,35 @@ def test_a_host_that_cannot_be_looked_at_is_dirty() -> None:
         clean(LocalHost(), Stubborn(0), port=None, within_s=1, progress=ignore, steps=[step])
 
 
+def test_a_supervisor_that_does_not_answer_is_no_clean_environment(
+    host: AuditedHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_specdecode.hosts.child._ANSWER_S", 0.2)
+    service = CommandService(host, program(SLEEPS, tmp_path))
+    service.start([], free_port())
+    engine = told(tmp_path, "engine")
+    supervisor = procfs.table()[engine[0]].parent
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        assert "nobody knows whether it runs" in service.state().detail
+        with pytest.raises(
+            DirtyError, match=r"could not look or act: the supervisor of pid \d+ did not answer"
+        ):
+            clean(host, service, port=None, within_s=1, progress=ignore)
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+        monkeypatch.undo()
+    clean(host, service, port=None, within_s=60, progress=ignore)
+    assert not lives(engine)
+
+
+def test_many_findings_are_counted() -> None:
+    step = Step("look", lambda room: [Finding(f"pid {n}") for n in range(9)], "looking", "seen")
+    with pytest.raises(DirtyError, match="and 5 more") as error:
+        clean(LocalHost(), Stubborn(0), port=None, within_s=0, progress=ignore, steps=[step])
+    assert len(str(error.value).splitlines()) <= 7
+
+
 def test_an_external_engine_is_described_and_nothing_is_proven(host: AuditedHost, tmp_path: Path) -> None:
     port = free_port()
     child = host.spawn(program(LISTENS, tmp_path, port))

@@ -176,9 +176,7 @@ def test_a_living_supervisor_has_no_orphans(tmp_path: Path) -> None:
     child = HOST.spawn(program(SLEEPS, tmp_path))
     engine = told(tmp_path, "engine")
     assert engine not in {p.key for p in processes.orphans(HOST)}
-    assert processes.alive(HOST, [engine, (engine[0], engine[1] + 1)])[0].key == engine
     assert child.stop(within_s=30)
-    assert processes.alive(HOST, [engine]) == ()
 
 
 def test_a_question_that_fails_says_where_and_why() -> None:
