@@ -300,11 +300,12 @@ class SystemdService:
         return tuple(sorted(self._shm & set(scan.shm) - used))
 
     def leftovers(self) -> Mapping[int, str]:
-        state = self._ctl.show()
+        state, scan = self._ctl.show(), self._scanner.look()
+        left = {p.pid: self._reaper.describe(p, scan).partition(": ")[2] for p in self.owned(scan)}
         if not state.stopped:
-            return {state.main_pid: f"{self.unit} is {state['ActiveState']} ({state['SubState']})"}
-        scan = self._scanner.look()
-        return {p.pid: self._reaper.describe(p, scan).partition(" ")[2] for p in self.owned(scan)}
+            doing = f"{self.unit} is {state['ActiveState']} ({state['SubState']})"
+            left[state.main_pid] = "; ".join(filter(None, [left.get(state.main_pid), doing]))
+        return left
 
     def kill_leftovers(self) -> None:
         self._permit()
