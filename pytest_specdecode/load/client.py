@@ -8,6 +8,8 @@ never looks like a failed request; the clock of a request starts when it is writ
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
 import time
 from array import array
@@ -21,11 +23,17 @@ from .http1 import LAST_CHUNK, BadAnswerError, Head, read_body, read_head
 
 HEARTBEAT_S = 0.02
 _BUFFER_BYTES = 256 * 1024
+_BEFORE_TOKENS = 3
+"""Packets until the first token is certain to be among them: head, role event, token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """After which a request counts as failed, in seconds. ``stall_s`` holds between two events."""
+    """After which a request counts as failed, in seconds.
+
+    ``first_s`` holds for the first packets (an answer's head and a chat's role event may come long before the
+    first token), ``stall_s`` between two later ones.
+    """
 
     connect_s: float = 10.0
     first_s: float = 300.0
@@ -82,7 +90,7 @@ class Driven:
     cpu_s: float
     """CPU time of this process."""
     lags_s: tuple[float, ...]
-    """How late each heartbeat of the event loop was."""
+    """How late an event would have been that came then, every ``HEARTBEAT_S``."""
 
 
 class _Exchange(asyncio.BufferedProtocol):
@@ -159,11 +167,8 @@ class _Exchange(asyncio.BufferedProtocol):
         """Which deadline has passed."""
         if now - self.trace.sent_s > deadlines.total_s:
             return f"not finished within {deadlines.total_s:g} s"
-        if not self.trace.times:
-            return (
-                f"no answer within {deadlines.first_s:g} s" if now - self.last_s > deadlines.first_s else None
-            )
-        return f"nothing came for {deadlines.stall_s:g} s" if now - self.last_s > deadlines.stall_s else None
+        allowed_s = deadlines.first_s if len(self.trace.times) < _BEFORE_TOKENS else deadlines.stall_s
+        return f"nothing came for {allowed_s:g} s" if now - self.last_s > allowed_s else None
 
 
 class _Round:
@@ -177,13 +182,18 @@ class _Round:
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._head = _request_head(load, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + load.path)
         self._queue = deque(enumerate(load.bodies))
+        self._address = self._host
         self._live: set[_Exchange] = set()
         self._buffer = bytearray(_BUFFER_BYTES)
         self._failures = 0
+        self._refused = False
         self.traces: list[Trace] = []
         self.lags_s: list[float] = []
 
     async def run(self) -> Driven:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(self._load.deadlines.connect_s):
+                self._address = await self._look_up()
         cpu_s, began_s = time.process_time(), time.perf_counter()
         watchers = [asyncio.create_task(self._watch()), asyncio.create_task(self._beat())]
         try:
@@ -202,6 +212,18 @@ class _Round:
             lags_s=tuple(self.lags_s),
         )
 
+    async def _look_up(self) -> str:
+        """The first address of the host that answers, so that no request pays for the look-up."""
+        loop = asyncio.get_running_loop()
+        infos = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
+        for address in addresses[:-1]:
+            with contextlib.suppress(OSError):
+                transport, _ = await loop.create_connection(asyncio.Protocol, address, self._port)
+                transport.abort()
+                return address
+        return addresses[-1]
+
     async def _work(self, worker: int) -> None:
         await asyncio.sleep(worker * self._load.stagger_s)
         while self._queue and not self._hopeless():
@@ -210,19 +232,21 @@ class _Round:
             await self._exchange(trace, body)
             self.traces.append(trace)
             self._failures += trace.failure is not None or trace.status != 200
+            self._refused |= trace.refused
 
     def _hopeless(self) -> bool:
         """Whether to stop: the server is gone, or so many failed that the rest tells nothing new."""
         many = max(8, len(self._load.bodies) // 4)
-        return self._failures >= many or any(t.refused for t in self.traces)
+        return self._refused or self._failures >= many
 
     async def _exchange(self, trace: Trace, body: bytes) -> None:
         loop = asyncio.get_running_loop()
         exchange = _Exchange(trace, self._buffer)
+        name = self._host if self._tls else None
         try:
             async with asyncio.timeout(self._load.deadlines.connect_s):
                 transport, _ = await loop.create_connection(
-                    lambda: exchange, self._host, self._port, ssl=self._tls
+                    lambda: exchange, self._address, self._port, ssl=self._tls, server_hostname=name
                 )
         except (OSError, TimeoutError) as exc:
             trace.failure = f"no connection to {self._host}:{self._port}: {str(exc) or 'timed out'}"
@@ -250,11 +274,19 @@ class _Round:
             self._progress(len(self.traces))
 
     async def _beat(self) -> None:
-        """Measure how late the event loop is: what makes a time stamp late makes this late, too."""
+        """Measure how late the event loop is: what makes a time stamp late makes this late, too.
+
+        Beats that fell into a pause count as well, or else a long pause would be one late beat among many.
+        """
+        due_s = time.perf_counter()
         while True:
-            due = time.perf_counter() + HEARTBEAT_S
-            await asyncio.sleep(HEARTBEAT_S)
-            self.lags_s.append(max(0.0, time.perf_counter() - due))
+            due_s += HEARTBEAT_S
+            await asyncio.sleep(due_s - time.perf_counter())
+            now_s = time.perf_counter()
+            while due_s + HEARTBEAT_S <= now_s:
+                self.lags_s.append(now_s - due_s)
+                due_s += HEARTBEAT_S
+            self.lags_s.append(now_s - due_s)
 
 
 def _request_head(load: Load, netloc: str, path: str) -> bytes:

@@ -135,6 +135,7 @@ class _Measurement:
             self._facts["extra_warmup_rounds"] = extra
             if not round_.valid or not rose(self._speeds):
                 return round_
+            self._progress("faster than the round before: that was still warm-up")
         path = " → ".join(f"{s:.1f}" for s in self._speeds)
         return _with(
             round_,

@@ -8,7 +8,7 @@ import math
 import operator
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -74,6 +74,24 @@ def request_count(expression: str, concurrency: int) -> int:
             f"at least {concurrency} are needed for so many to run together"
         )
     return count
+
+
+def check_workload(workload: Workload, rootdir: Path, concurrency: Iterable[int]) -> None:
+    """Raise :class:`ConfigError` now for what :func:`request_set` could not use later, at these levels."""
+    least = {
+        "output_tokens": MIN_OUTPUT_TOKENS,
+        "input_tokens": 1,
+        "temperature": 0,
+        "rounds": 1,
+        "warmup_rounds": 0,
+    }
+    for name, minimum in least.items():
+        value = getattr(workload, name)
+        if value is not None and value < minimum:
+            raise ConfigError(f"workload.{name} = {value} is too small; at least {minimum}")
+    for level in concurrency:
+        request_count(workload.requests, level)
+    load_prompts(workload.prompts, rootdir)
 
 
 def _evaluate(node: ast.expr, c: int) -> float:

@@ -9,22 +9,25 @@ round is cold and may well be slower; the others and the one that exceeds the li
 exchangeable values, all in ascending order with probability 1 / 7! = 0.02%.
 
 *Trend.* The measured rounds' logarithms are fitted by a line; they are not steady if it rises by more than
-``RISE`` in all and its slope is positive at ``TREND_P`` by Student's t. That is exact for normal noise
-between rounds; for heavy tails and for noise that is correlated from round to round the unit tests simulate
-both rules together: not above 0.1%.
+``RISE`` in all and its slope is positive at ``TREND_P`` by Student's t. That is exact for independent
+normal noise. Noise that is correlated from round to round looks like a trend the more often the more rounds
+there are, so no more than ``TREND_DF`` degrees of freedom are used. Simulated, both rules together stay below
+0.1% for 3 to 12 rounds, noise of 0.3% to 10%, normal, heavy-tailed or correlated by 0.5.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy import stats
 
 RISE = 0.02
 EXTRA_ROUNDS = 6
-TREND_P = 0.0005
+TREND_P = 0.0002
+TREND_DF = 3
 
 
 def rose(speeds: Sequence[float]) -> bool:
@@ -45,5 +48,9 @@ def trend(speeds: Sequence[float]) -> float | None:
         return None
     residual = y - y.mean() - slope * x
     error = math.sqrt(float(residual @ residual) / (n - 2) / float(x @ x))
-    p = float(stats.t.sf(slope / error, n - 2)) if error > 0 else 0.0
-    return rise if p < TREND_P else None
+    return rise if slope > error * _critical(min(n - 2, TREND_DF)) else None
+
+
+@lru_cache
+def _critical(df: int) -> float:
+    return float(stats.t.isf(TREND_P, df))

@@ -130,9 +130,9 @@ def _decode(data: bytes, number: int) -> Mapping[str, Any]:
 
 def _placed(events: list[tuple[str, int | None]], total: int) -> Floats:
     """Tokens of each event, given its text and running count; they sum up to ``total`` where any came."""
-    counts = [count for _, count in events if count]
-    if counts and counts[-1] <= total:
-        running = np.maximum.accumulate([count or 0 for _, count in events])
+    counted = [count or 0 for _, count in events]
+    if any(counted) and max(counted) <= total and all(count for text, count in events if text):
+        running = np.maximum.accumulate(counted)
         tokens = np.diff(running, prepend=0).astype(float)
         tokens[int(np.flatnonzero(tokens)[-1])] += total - running[-1]
         return tokens
