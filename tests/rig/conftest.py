@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,7 +86,7 @@ def rig(_bed: bed.Rig) -> Iterator[bed.Rig]:
     yield _bed
 
 
-def target(
+def toml(
     *,
     top: str = "",
     host: str = HOST,
@@ -92,9 +94,12 @@ def target(
     service: str = "",
     cleanup: str = "",
     within: str = "10s",
-) -> Target:
-    text = TOML.format(top=top, host=host, hypervisor=hypervisor, service=service, cleanup=cleanup, within=within)
-    return read_targets(text, Path("/"))["t"]
+) -> str:
+    return TOML.format(top=top, host=host, hypervisor=hypervisor, service=service, cleanup=cleanup, within=within)
+
+
+def target(**settings: str) -> Target:
+    return read_targets(toml(**settings), Path("/"))["t"]
 
 
 class Session:
@@ -134,3 +139,45 @@ def session(rig: bed.Rig) -> Iterator[Any]:
     yield make
     for one in made:
         one.run.close()
+
+
+TEST = """
+def test_no_slower_than_baseline(measurement):
+    assert measurement.tok_s > 0
+"""
+
+
+class Project:
+    """A folder as a user has it: configuration, a test, and pytest in a process of its own."""
+
+    def __init__(self, folder: Path, rig: bed.Rig) -> None:
+        self.folder = folder
+        self.rig = rig
+        self.configure()
+        (folder / "test_bench.py").write_text(TEST)
+
+    def configure(self, **settings: Any) -> None:
+        (self.folder / "specdecode.toml").write_text(toml(**settings))
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        off = [part for name in ("order", "rerunfailures", "xdist", "cov") for part in ("-p", f"no:{name}")]
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *off, *args],
+            cwd=self.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def pytest(self, *args: str, status: int = 0) -> str:
+        """What a whole run prints."""
+        process = self.start(*args)
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == status, said
+        return said
+
+
+@pytest.fixture
+def project(rig: bed.Rig, tmp_path: Path) -> Project:
+    return Project(tmp_path, rig)
