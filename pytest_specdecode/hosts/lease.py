@@ -19,9 +19,9 @@ from . import Runner
 from .ship import shipped
 
 BEAT_EVERY_S = 5.0
-FREE_AFTER_S = 20.0
+FREE_AFTER_S = 15.0
 """A run not heard of for so long has lost its lease."""
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ _SLICE_S = 0.2
 _AFTER_EXIT_S = 0.3
 _CHUNK = 1 << 16
 _CLOSE_S = 15.0
+_REFUSED_FOR_S = 2.0
+"""A machine that let nobody in a moment ago is not asked again: a closed road costs seconds each time."""
 
 
 class SshHost:
@@ -40,6 +42,8 @@ class SshHost:
         self._connection: Connection | None = None
         self._lock = threading.Lock()
         self._children: list[SupervisedChild] = []
+        self._refusal: str | None = None
+        self._refused_at = 0.0
 
     @property
     def name(self) -> str:
@@ -55,7 +59,7 @@ class SshHost:
         begun = time.monotonic()
         deadline = begun + timeout
         channel = self._channel(deadline)
-        watchdog = threading.Timer(max(0.0, deadline - time.monotonic()), channel.close)
+        watchdog = threading.Timer(max(0.0, deadline - time.monotonic()), hang_up, [channel])
         watchdog.daemon = True
         watchdog.start()
         try:
@@ -68,7 +72,7 @@ class SshHost:
             ) from error
         finally:
             watchdog.cancel()
-            channel.close()
+            hang_up(channel)
         if status in {126, 127} and not out and _no_program(words[0], err):
             raise NotRunError(f"{self._name}: there is no program {words[0]!r}: {err.strip()}")
         return CommandResult(words, status, out, err, time.monotonic() - begun)
@@ -95,7 +99,7 @@ class SshHost:
         try:
             channel.exec_command(shlex.join(command))
         except (paramiko.SSHException, OSError, EOFError) as error:
-            channel.close()
+            hang_up(channel)
             raise UnknownRunError(f"{self._name}: the connection broke while starting {argv[0]!r}") from error
         child = SupervisedChild(SshChannel(channel), source, first, host=self._name)
         self._children.append(child)
@@ -134,8 +138,15 @@ class SshHost:
         with self._lock:
             if self._connection is not None and self._connection.alive:
                 return self._connection, False
+            if self._refusal is not None and time.monotonic() - self._refused_at < _REFUSED_FOR_S:
+                raise NotRunError(self._refusal)
             left = max(0.5, min(CONNECT_WITHIN_S, deadline - time.monotonic()))
-            self._connection = connect(self._end, within_s=left)
+            try:
+                self._connection = connect(self._end, within_s=left)
+            except NotRunError as error:
+                self._refusal, self._refused_at = str(error), time.monotonic()
+                raise
+            self._refusal = None
             return self._connection, True
 
     def _drop(self, connection: Connection) -> None:
@@ -159,6 +170,12 @@ class SshHost:
         if channel.exit_status < 0 and not by_signal:
             raise paramiko.SSHException("closed before the exit status came")
         return channel.exit_status, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+def hang_up(channel: paramiko.Channel) -> None:
+    """Close it, also where the connection under it is gone already."""
+    with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
+        channel.close()
 
 
 def _open(connection: Connection, deadline: float, to: tuple[str, int] | None) -> paramiko.Channel:

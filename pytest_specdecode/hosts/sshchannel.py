@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import paramiko
+
+_SEND_S = 20.0
 
 
 class SshChannel:
@@ -17,8 +20,11 @@ class SshChannel:
     def send(self, data: bytes) -> None:
         if self._channel.closed:
             raise BrokenPipeError("the connection to the supervisor is gone")
-        self._channel.settimeout(None)
-        self._channel.sendall(data)
+        self._channel.settimeout(_SEND_S)
+        try:
+            self._channel.sendall(data)
+        except (paramiko.SSHException, EOFError) as error:
+            raise BrokenPipeError(f"the connection to the supervisor is gone ({error})") from error
 
     def line(self, timeout: float) -> bytes | None:
         deadline = time.monotonic() + timeout
@@ -35,15 +41,12 @@ class SshChannel:
         return line
 
     def close(self, timeout: float) -> str:
-        if self._channel.closed:
-            return ""
-        self._channel.shutdown_write()
-        self._channel.settimeout(timeout)
         said = b""
-        try:
+        with contextlib.suppress(paramiko.SSHException, OSError, EOFError):  # a lost link has nothing more to say
+            self._channel.shutdown_write()
+            self._channel.settimeout(timeout)
             while more := self._channel.recv_stderr(1 << 16):
                 said += more
-        except TimeoutError:
-            pass
-        self._channel.close()
+        with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
+            self._channel.close()
         return said.decode(errors="replace").strip()

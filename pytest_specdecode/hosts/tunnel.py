@@ -9,7 +9,7 @@ import threading
 import paramiko
 
 from ..errors import HostError
-from .ssh import SshHost
+from .ssh import SshHost, hang_up
 
 _CHUNK = 1 << 16
 
@@ -59,7 +59,7 @@ class Tunnel:
                 back.start()
                 _forwards(end, channel)
                 back.join()
-                channel.close()
+                hang_up(channel)
         finally:
             with self._lock:
                 self._open.discard(end)

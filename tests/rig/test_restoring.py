@@ -124,7 +124,7 @@ def test_with_a_second_road_the_run_goes_on(rig: bed.Rig, session: Any) -> None:
     rig.ct("systemctl start sglang-qwen")
     rig.wait(lambda: rig.ct("pgrep -f '[s]glang::scheduler_TP0'", check=False), "the child")
     child = int(rig.ct("pgrep -f '[s]glang::scheduler_TP0'"))
-    s = session(service="guard_after = '10s'\nexclusive = true", within="40s").begin()
+    s = session(service="guard_after = '5s'\nexclusive = true", within="40s").begin()
     s.host.run(["true"], timeout=5)
     s.run.venue.site.prove_identity()
     with rig.network_cut():
@@ -132,7 +132,7 @@ def test_with_a_second_road_the_run_goes_on(rig: bed.Rig, session: Any) -> None:
         proof = s.run.clean()
         assert child in proof.killed
         assert rig.show("ActiveState") == "inactive"
-        rig.wait(lambda: time.monotonic() - begin > 16, "longer than the guard waits")
+        rig.wait(lambda: time.monotonic() - begin > 9, "longer than the guard waits")
         assert guards(rig) != ""
         s.run.close()
         assert as_found(rig)
