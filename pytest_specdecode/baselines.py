@@ -14,7 +14,7 @@ from typing import Any
 
 from .baselinefile import BaselineFile, StoredCase, StoredSession, file_path, read_file
 from .errors import BaselineError
-from .gating import Stored
+from .gating import Stored, strictest
 from .model import Case, Outcome, metric
 from .verdict import Noise, Start
 
@@ -150,16 +150,6 @@ def pooled_noise(cases: Iterable[StoredCase]) -> dict[str, Noise]:
         for name, starts in stored_starts(stored).items():
             pools[name].append(starts)
     return {name: Noise.pooled(each) for name, each in pools.items() if _positive(each)}
-
-
-def strictest(floors: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Several floors as one: for each metric, the bound that is hardest to meet."""
-    result: dict[str, float] = {}
-    for floor in floors:
-        for name, value in floor.items():
-            harder = max if metric(name).higher_is_better else min
-            result[name] = harder(value, result.get(name, value))
-    return result
 
 
 def difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -10,7 +10,6 @@ from .errors import BaselineError, ConfigError
 from .exitstatus import exit_status
 from .gating import Gate
 from .ledger import CaseSummary
-from .machine import hardware
 from .model import Outcome
 from .recording import Policy, Recording, record
 from .report.compare import comparer
@@ -54,7 +53,7 @@ def _tables(state: State) -> list[str]:
     target = state.run.target
     heading = Heading(
         target.name,
-        hardware=hardware(state.run.facts),
+        hardware=state.run.hardware,
         engine=f"{target.engine} {state.run.context.get('engine_version', '')}".strip(),
         workload=f"output {target.workload.output_tokens} tok",
     )
@@ -102,4 +101,4 @@ def _record(state: State) -> list[str]:
 def _recording(state: State, summary: CaseSummary) -> Recording:
     bad = (Outcome.BROKEN, Outcome.DIRTY, Outcome.INVALID)
     problem = next((f"{t.outcome}: {t.reason}" for t in summary.tests if t.outcome in bad), "")
-    return Recording(summary.case, summary.starts, len(state.plan.case_restarts(summary.case)), problem)
+    return Recording(summary.case, summary.starts, state.ledger.planned_restarts(summary.case), problem)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .config import Gate as GateTable
@@ -81,7 +82,10 @@ def as_starts(starts: Sequence[CaseStart], name: str, session: str = "current") 
         summarize(starts, name)
     except MissingMetricError as error:
         raise InvalidError(f"the gate needs {name}, and {error}") from None
-    return tuple(Start(s.start_id, session, s.values(name)) for s in starts)
+    samples = tuple(Start(s.start_id, session, s.values(name)) for s in starts)
+    if any(not 0 < value < math.inf for sample in samples for value in sample.rounds):
+        raise InvalidError(f"{name} has a value that is not above zero, so that no ratio can be made of it")
+    return samples
 
 
 def judge_case(
@@ -100,7 +104,7 @@ def judge_case(
     """
     if stored.problem is not None:
         return Judgement(stored.problem, stored.reason, changes=stored.changes)
-    floors = {**stored.floor, **gate.floor}
+    floors = strictest([stored.floor, gate.floor])
     by_baseline = gate.metrics if stored.starts else ()
     missing = [name for name in by_baseline if name not in stored.starts]
     if missing:
@@ -120,7 +124,7 @@ def judge_case(
             higher_is_better=metric(name).higher_is_better,
         )
     for name, floor in floors.items():
-        verdicts[f"{name} floor" if name in verdicts else name] = floor_verdict(
+        verdicts[f"{name} floor"] = floor_verdict(
             as_starts(starts, name),
             floor,
             tolerance=gate.tolerance,
@@ -131,6 +135,16 @@ def judge_case(
             higher_is_better=metric(name).higher_is_better,
         )
     return _worst(verdicts, stored.changes, last=last)
+
+
+def strictest(floors: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Several floors as one: for each metric, the bound that is hardest to meet."""
+    result: dict[str, float] = {}
+    for floor in floors:
+        for name, value in floor.items():
+            harder = max if metric(name).higher_is_better else min
+            result[name] = harder(value, result.get(name, value))
+    return result
 
 
 def _worst(verdicts: Mapping[str, Verdict], changes: tuple[str, ...], *, last: bool) -> Judgement:

@@ -46,10 +46,12 @@ class TestRecord:
 
 @dataclass(frozen=True, slots=True)
 class CaseMeasured:
-    """A case was measured on one server start. Measured again on the same start, the later one counts."""
+    """A case was measured on one server start. Measured again at the same restart, the later one counts."""
 
     case: Case
     start: CaseStart
+    restarts: int = 1
+    """Server starts that the session planned for this case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +161,7 @@ class Ledger:
     def tests(self) -> list[TestRecord]:
         """In the order they ended; a re-run replaces what it repeats."""
         latest = {
-            (e.id, e.target, e.config, e.concurrency, e.restart): e
-            for e in self._events
-            if isinstance(e, TestRecord)
+            (e.id, e.target, e.config, e.concurrency): e for e in self._events if isinstance(e, TestRecord)
         }
         return list(latest.values())
 
@@ -179,12 +179,18 @@ class Ledger:
         return {e.target: e for e in self._events if isinstance(e, TargetRecord)}
 
     def starts_of(self, case: Case) -> tuple[CaseStart, ...]:
-        """The case on each server start, in order of measurement."""
-        latest: dict[str, CaseStart] = {}
+        """The case at each restart, in order of measurement; measured again there, the later one counts."""
+        restarts = {start.id: start.restart for start in self.server_starts}
+        latest: dict[object, CaseStart] = {}
         for e in self._events:
             if isinstance(e, CaseMeasured) and e.case == case:
-                latest[e.start.start_id] = e.start
+                latest[restarts.get(e.start.start_id, e.start.start_id)] = e.start
         return tuple(latest.values())
+
+    def planned_restarts(self, case: Case) -> int:
+        """How many server starts the session planned for the case; 0 where it was never measured."""
+        planned = [e.restarts for e in self._events if isinstance(e, CaseMeasured) and e.case == case]
+        return max(planned, default=0)
 
     @property
     def cases(self) -> list[CaseSummary]:

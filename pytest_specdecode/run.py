@@ -28,6 +28,7 @@ from .load.requests import workload_digest
 from .markers import Defaults
 from .model import Case, CaseStart, ServerStart, SpecConfig
 from .services import Service
+from .services.portwatch import local_port
 from .services.registry import free_port, make_service
 from .startup import log_lines, verify, wait_ready
 from .venue import Venue
@@ -149,6 +150,17 @@ class Run:
         """The machine's name in baseline files."""
         return self.target.machine or machine.machine_slug(self.facts)
 
+    @property
+    def hardware(self) -> str:
+        """What is measured on, for people."""
+        return self.target.machine or "" if self._elsewhere else machine.hardware(self.facts)
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether the engine runs on a machine that cannot be asked for its facts."""
+        away = self.target.host.ssh is None and local_port(self.target.url) is None
+        return not self.service.managed and away
+
     def check(self, configs: Iterable[SpecConfig], *, wait_lease_s: float = 0.0) -> None:
         """Everything that can be known to be wrong before the first stop; the machine is ours from then on.
 
@@ -172,6 +184,11 @@ class Run:
             raise ConfigError(
                 f"target {self.target.name} is external, so it runs one configuration; "
                 f"{len(configs)} were asked for (steps {', '.join(str(c.steps) for c in configs)})"
+            )
+        if self._elsewhere and self.target.machine is None:
+            raise ConfigError(
+                f"target {self.target.name}: {self.target.url} is another machine, whose hardware cannot be asked "
+                'for; name it with machine = "…", since baselines are compared on equal hardware only'
             )
         for config in configs:
             if self.service.managed:
@@ -296,14 +313,14 @@ class Run:
         if self.identity:
             return
         self.identity = {
-            **machine.identity_facts(self.facts),
+            **({"machine": self.target.machine} if self._elsewhere else machine.identity_facts(self.facts)),
             "model": self.target.model or self.engine.read_launch(argv).model,
             "revision": self.target.revision,
             "workload": workload_digest(self.target.workload, self._folder),
             "launch": list(redact(self.engine.identity_args(argv))),
         }
         self.context = {
-            **machine.context_facts(self.facts),
+            **({} if self._elsewhere else machine.context_facts(self.facts)),
             "commit": _commit(self._folder),
             "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "engine": self.target.engine,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from .collection import CONCURRENCY, CONFIG, Axes, in_order, is_benchmark, params, planned_of
-from .errors import ConfigError
+from .errors import CaseError, ConfigError, HostError
 from .measurement import Baseline, Measurement
 from .model import Outcome
 from .opening import open_state
@@ -52,7 +52,7 @@ class BenchmarkSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        if not is_benchmark(item):
+        if not is_benchmark(item) or not self._config.pluginmanager.hasplugin("benchmark"):
             return
         item.add_marker(pytest.mark.benchmark(timer=self._state.clock.time), append=False)
         item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
@@ -100,6 +100,9 @@ class BenchmarkSession:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         outcome = conclude(self._state, item, call)
+        if call.excinfo is not None and isinstance(call.excinfo.value, CaseError | HostError):
+            # what happened, not where in this package
+            report.longrepr = f"{outcome}: {call.excinfo.value}"
         trial = item.stash[TRIAL]
         if report.failed and trial.measurement is not None and trial.measurement.judgement is not None:
             report.sections.append(

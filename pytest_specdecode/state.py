@@ -63,7 +63,7 @@ class State:
                 self._measured[key] = error
             else:
                 self._measured[key] = start
-                self.ledger.add(CaseMeasured(planned.case, start))
+                self.ledger.add(CaseMeasured(planned.case, start, len(self.plan.case_restarts(planned.case))))
         known = self._measured[key]
         if isinstance(known, CaseError):
             raise type(known)(str(known))

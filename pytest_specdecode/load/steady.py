@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 RISE = 0.02
 EXTRA_ROUNDS = 6
@@ -53,4 +53,4 @@ def trend(speeds: Sequence[float]) -> float | None:
 
 @lru_cache
 def _critical(df: int) -> float:
-    return float(stats.t.isf(TREND_P, df))
+    return -float(special.stdtrit(df, TREND_P))

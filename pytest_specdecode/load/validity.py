@@ -89,7 +89,7 @@ def fell_short(e: Evidence) -> str | None:
 
 def in_one_piece(e: Evidence) -> str | None:
     lumps = [s for s in e.good if s.total >= 8 and s.times_s.size < 2]
-    if not lumps:
+    if 2 * len(lumps) <= len(e.streams):
         return None
     return (
         f"{len(lumps)} of {len(e.streams)} answers arrived in one piece: something on the way buffers streams"

@@ -50,11 +50,11 @@ class Running:
 
 
 @contextlib.contextmanager
-def fake_engine(k: int = 0, *, slots: int = 8, **settings: Any) -> Iterator[Running]:
+def fake_engine(k: int = 0, *, parallel: int = 8, **settings: Any) -> Iterator[Running]:
     """The fake engine with these settings, speculating with draft length ``k``, ready to serve."""
     port = free_port()
     argv = [sys.executable, str(FAKE), "-m", "tiny.gguf", "-a", "tiny", "--port", str(port)]
-    argv += ["-np", str(slots), "--metrics", "--slots"]
+    argv += ["-np", str(parallel), "--metrics", "--slots"]
     if k:
         argv += ["--spec-type", "ngram-mod", "--spec-ngram-mod-n-max", str(k)]
     env = {**os.environ, "FAKE_ENGINE": json.dumps({"load_s": 0, **settings})}

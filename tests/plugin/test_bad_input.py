@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,10 @@ USAGE, COLLECTION, NOTHING = 4, 2, 5
         (["--spec-target=nope"], "*--spec-target=nope: *specdecode.toml has no such target; it has: fake*"),
         (["--spec-steps=1", "--spec-restarts=0"], "*--spec-restarts=0: expected a whole number*"),
         (["--spec-steps=1", "--spec-inconclusive=maybe"], "*expected fail, skip or pass*"),
-        (["--spec-steps=1", "--spec-extend-baselines"], "*--spec-extend-baselines goes with --update-baselines*"),
+        (
+            ["--spec-steps=1", "--spec-extend-baselines"],
+            "*--spec-extend-baselines goes with --update-baselines*",
+        ),
         (["--spec-steps=1", "--spec-accept-slower"], "*--spec-accept-slower goes with --update-baselines*"),
         (["--spec-steps=1", "--spec-config=gone.toml"], "*gone.toml*No such file*"),
         (["--spec-steps=1", "--spec-json=no/where/report.json"], "*--spec-json=*there is no folder*"),
@@ -31,32 +35,34 @@ USAGE, COLLECTION, NOTHING = 4, 2, 5
     ],
 )
 def test_options(project: Project, args: list[str], message: str) -> None:
-    result = project.run(*args)
-    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+    with pytest.raises(pytest.UsageError) as error:
+        project.pytester.parseconfigure(*args)
+    assert fnmatch(str(error.value), message)
+
+
+def test_a_usage_error_is_one_line_and_exit_status_4(project: Project) -> None:
+    result = project.run("--spec-steps=two")
+    result.stderr.fnmatch_lines(["ERROR: --spec-steps=two: 'two' is not a number or a range*"])
     assert result.ret == USAGE
     assert project.starts == []
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("old", "new", "message"),
     [
-        ("\n[target.fake.extra]\n", "*target.fake.extra*"),
-        ("\n[target.other]\nengine = 'llamacpp'\n", "*"),
+        ("[target.fake.gate]", "[target.fake.extra]\n[target.fake.gate]", "*target.fake.extra*"),
+        ('tolerance = "20%"', "tolerance = 5", '*target.fake.gate.tolerance*5*"5%"*'),
+        ('engine = "llamacpp"', 'engine = "lamacpp"', "*unknown engine 'lamacpp'; installed: *llamacpp*"),
+        ("requests = ", "prompts = 'gone.jsonl'\nrequests = ", "*gone.jsonl*"),
     ],
 )
-def test_an_unusable_configuration_file(project: Project, more: str, message: str) -> None:
-    project.configure(more=more)
+def test_an_unusable_configuration_names_the_key(project: Project, old: str, new: str, message: str) -> None:
+    file = project.pytester.path / "specdecode.toml"
+    file.write_text(file.read_text().replace(old, new))
     result = project.run("--spec-steps=1")
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
     assert result.ret == USAGE
-
-
-def test_a_bare_number_where_a_percentage_belongs(project: Project) -> None:
-    file = project.pytester.path / "specdecode.toml"
-    file.write_text(file.read_text().replace('tolerance = "10%"', "tolerance = 5"))
-    result = project.run("--spec-steps=1")
-    result.stderr.fnmatch_lines(['ERROR: *target.fake.gate.tolerance*5*percentage such as "5%"*'])
-    assert result.ret == USAGE
+    assert project.starts == []
 
 
 def test_several_targets_and_none_chosen(project: Project) -> None:
@@ -82,32 +88,26 @@ def test_steps_that_no_test_has(project: Project) -> None:
     assert result.ret == NOTHING
 
 
-@pytest.mark.parametrize(
-    ("marker", "message"),
-    [
-        ("speculative(step=[1])", "*speculative: steps is missing; valid is speculative(steps, *"),
-        ("speculative(steps=['a'])", "*speculative: steps='a' is not a whole number*"),
-        ("speculative(steps=[])", "*speculative: the list of steps is empty*"),
-        ("speculative(1, 2)", "*one positional argument (steps)*"),
-        ("concurrency(0)", "*concurrency: level=0 is not a whole number of at least 1*"),
-        ("concurrency(level=3)", "*concurrency: unknown argument 'level'; valid is concurrency(*levels)*"),
-        ("gate(tolerence='5%')", "*gate: unknown argument 'tolerence'; valid is gate(tolerance=*"),
-        ("gate(tolerance=5)", "*gate: tolerance: 5 is not a percentage*"),
-        ("gate(metric='speed')", "*unknown metric 'speed'; there are: tok_s*"),
-    ],
-)
-def test_marker_arguments_are_one_line_at_collection(project: Project, marker: str, message: str) -> None:
-    project.test_file(
-        f"""
-        import pytest
-
-        @pytest.mark.{marker}
-        def test_gate(measurement, baseline):
-            assert measurement >= baseline
-        """
-    )
+def test_marker_arguments_are_one_line_each_at_collection(project: Project) -> None:
+    wrong = {
+        "speculative(step=[1])": "speculative: steps is missing; valid is speculative(steps, *",
+        "speculative(steps=['a'])": "speculative: steps='a' is not a whole number*",
+        "speculative(steps=[])": "speculative: the list of steps is empty*",
+        "speculative(1, 2)": "*one positional argument (steps)*",
+        "concurrency(0)": "concurrency: level=0 is not a whole number of at least 1*",
+        "concurrency(level=3)": "concurrency: unknown argument 'level'; valid is concurrency([*]levels)*",
+        "gate(tolerence='5%')": "gate: unknown argument 'tolerence'; valid is gate(tolerance=*",
+        "gate(tolerance=5)": "gate: tolerance: 5 is not a percentage*",
+        "gate(metric='speed')": "*unknown metric 'speed'; there are: tok_s*",
+    }
+    for number, marker in enumerate(wrong):
+        project.test_file(
+            f"import pytest\n\n@pytest.mark.{marker}\ndef test_gate(measurement, baseline):\n    ...\n",
+            f"test_{number}",
+        )
     result = project.run("--spec-steps=1")
-    result.stdout.fnmatch_lines([message])
+    for message in wrong.values():
+        result.stdout.fnmatch_lines([f"*{message}"])
     assert "Traceback" not in result.stdout.str()
     assert result.ret == COLLECTION
 
@@ -168,9 +168,13 @@ def test_a_port_that_is_taken(project: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         file = project.pytester.path / "specdecode.toml"
-        file.write_text(file.read_text().replace('engine = "llamacpp"', f'engine = "llamacpp"\nurl = "http://127.0.0.1:{port}"'))
+        file.write_text(
+            file.read_text().replace(
+                'engine = "llamacpp"', f'engine = "llamacpp"\nurl = "http://127.0.0.1:{port}"'
+            )
+        )
         result = project.run("--spec-steps=1")
-    result.stdout.fnmatch_lines([f"*DirtyError*port {port} is held by*"])
+    result.stdout.fnmatch_lines(["dirty: the environment is not clean*", f"*port {port} is held by pid*"])
     assert result.ret == 10
 
 

@@ -28,7 +28,7 @@ def test_one_entry_for_each_case_and_restart_with_the_rounds_as_rounds(project: 
     first = found[0]
     assert first["group"] == "fake c=1"
     assert first["stats"]["rounds"] == 2
-    assert abs(first["extra_info"]["metrics"]["tok_s"] - 400) < 8
+    assert abs(first["extra_info"]["metrics"]["tok_s"] - 400) < 40
     assert first["extra_info"]["config"]["steps"] == 0
 
 

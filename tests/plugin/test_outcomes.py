@@ -31,9 +31,9 @@ def test_regressed_at_half_the_speed(recorded: Project) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "E*regressed: fake steps=1 c=1: tok_s is worse than its baseline by 50%*",
-            "E*tok_s: 400 → 200 tok/s*",
-            "E*since the baseline:*",
+            "E*regressed: fake steps=1 c=1: tok_s is worse than what is stored by [45]?%*",
+            "E*tok_s: * → * tok/s, × 0.*",
+            "since the baseline:*",
         ]
     )
     assert (result.ret, outcome(recorded)) == (1, "regressed")
@@ -71,7 +71,7 @@ def test_broken_when_the_engine_ends_in_start_up(recorded: Project) -> None:
     recorded.engine(exit_after_s=0.1, exit_code=3)
     result = recorded.run("--spec-steps=1", REPORT)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*BrokenError: the engine ended while it was starting: *3*", "*last log lines:*"])
+    result.stdout.fnmatch_lines(["broken: the engine ended while it was starting: *3*", "*last log lines:*"])
     assert result.ret == 10
 
 
@@ -81,7 +81,7 @@ def test_broken_when_the_engine_hangs_in_start_up(recorded: Project) -> None:
     recorded.engine(load_s=1e9)
     result = recorded.run("--spec-steps=1", REPORT)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*BrokenError: the engine was not ready within 1 s (*service.ready_within*"])
+    result.stdout.fnmatch_lines(["broken: the engine was not ready within 1 s (*service.ready_within*"])
     assert result.ret == 10
 
 
@@ -120,7 +120,7 @@ def test_measured_passes_or_fails_by_the_tests_own_asserts(project: Project) -> 
     assert outcome(project) == "measured"
     project.engine(tok_s=200)
     result = project.run("--spec-steps=1", REPORT)
-    result.stdout.fnmatch_lines(["E*where *<fake steps=1 c=1: 200.* tok/s, 1 start>.tok_s"])
+    result.stdout.fnmatch_lines(["E*where *<fake steps=1 c=1: * tok/s, 1 start>.tok_s"])
     assert (result.ret, outcome(project)) == (1, "measured")
 
 
@@ -156,11 +156,13 @@ def test_a_case_that_failed_is_shared_like_a_number(recorded: Project) -> None:
     recorded.engine(cut_share=0.2)
     result = recorded.run("--spec-steps=1")
     result.assert_outcomes(errors=2)
-    assert len(recorded.starts) - 2 == 1
+    assert len(recorded.starts) == 1
 
 
 @pytest.mark.parametrize("slow", [True, False])
 def test_a_regression_outweighs_what_could_not_be_measured(recorded: Project, slow: bool) -> None:
-    recorded.test_file(GATED + "\n\ndef test_broken(spec_server):\n    raise SystemExit if False else AssertionError\n")
+    recorded.test_file(
+        GATED + "\n\ndef test_broken(spec_server):\n    raise SystemExit if False else AssertionError\n"
+    )
     recorded.engine(tok_s=200 if slow else 400)
     assert recorded.run("--spec-steps=1").ret == 1

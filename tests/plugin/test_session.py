@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_specdecode.plugin import SETTINGS
+
 from .conftest import Project
 
 HEAVY = ("paramiko", "httpx", "numpy", "scipy", "msgspec", "tabulate")
@@ -47,14 +49,22 @@ def test_without_an_option_nothing_heavy_is_imported(project: Project) -> None:
 def test_a_benchmark_session_collects_only_benchmarks(project: Project) -> None:
     project.test_file("def test_plain():\n    raise SystemExit('must not run')\n", name="test_other")
     result = project.run("--spec-steps=0", "--collect-only", "-q")
-    result.stdout.fnmatch_lines(["test_bench.py::test_gate[[]steps0-c1[]]", "*1/2 tests collected (1 deselected)*"])
+    result.stdout.fnmatch_lines(
+        ["test_bench.py::test_gate[[]steps0-c1[]]", "*1/2 tests collected (1 deselected)*"]
+    )
     assert project.starts == []
 
 
-@pytest.mark.parametrize("option", ["--spec-steps=1", "--spec-concurrency=1", "--spec-target=fake", "--update-baselines"])
+@pytest.mark.parametrize(
+    "option", ["--spec-steps=1", "--spec-concurrency=1", "--spec-target=fake", "--update-baselines"]
+)
 def test_each_of_these_options_makes_a_benchmark_session(project: Project, option: str) -> None:
-    result = project.run(option, "--collect-only", "-q")
-    result.stdout.fnmatch_lines(["test_bench.py::test_gate[[]steps1-c1[]]"])
+    assert project.pytester.parseconfigure(option).stash[SETTINGS].benchmark_session
+
+
+def test_options_that_only_shape_a_session_make_none(project: Project) -> None:
+    config = project.pytester.parseconfigure("--spec-rounds=2", "--spec-json=report.json")
+    assert not config.stash[SETTINGS].benchmark_session
 
 
 def test_ids_name_steps_concurrency_and_restart(project: Project) -> None:
@@ -103,4 +113,6 @@ def test_markers_are_registered(project: Project) -> None:
 
 def test_help_explains_every_option(project: Project) -> None:
     result = project.run("--help")
-    result.stdout.fnmatch_lines(["speculative-decoding benchmarks:", "*--spec-steps=LIST*", "*--update-baselines*"])
+    result.stdout.fnmatch_lines(
+        ["speculative-decoding benchmarks:", "*--spec-steps=LIST*", "*--update-baselines*"]
+    )

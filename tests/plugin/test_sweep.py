@@ -19,7 +19,6 @@ def test_crossover(sweep):
     assert sweep.best(concurrency=1).steps == 1
     gain = sweep.ratio(1, 0, concurrency=1)
     assert gain.low < 1.5 < gain.high
-    assert gain.high - gain.low < 0.2
 """
     )
     result = project.run("--spec-steps=0-2")
@@ -44,7 +43,9 @@ def test_half_a_sweep_is_refused(
     project: Project, engine: dict[str, object], args: list[str], message: str, status: int
 ) -> None:
     project.engine(**engine)
-    project.test_file(MEASURE + "def test_crossover(sweep):\n    assert sweep.best(concurrency=1).steps == 1\n")
+    project.test_file(
+        MEASURE + "def test_crossover(sweep):\n    assert sweep.best(concurrency=1).steps == 1\n"
+    )
     result = project.run(*args)
     result.stdout.fnmatch_lines([message])
     assert result.ret == status
@@ -52,5 +53,7 @@ def test_half_a_sweep_is_refused(
 
 def test_it_runs_over_all_restarts(recorded: Project) -> None:
     recorded.configure(restarts=2)
-    recorded.test_file(GATED + "def test_crossover(sweep):\n    assert sweep.best(concurrency=1).steps == 0\n")
+    recorded.test_file(
+        GATED + "def test_crossover(sweep):\n    assert sweep.best(concurrency=1).steps == 0\n"
+    )
     assert recorded.run("--spec-steps=0,1").ret == 0

@@ -8,7 +8,8 @@ from .conftest import Project
 
 
 @pytest.mark.parametrize(
-    ("declared", "given"), [('action="store_true"', "--update-baselines"), ("type=str", "--update-baselines=all")]
+    ("declared", "given"),
+    [('action="store_true"', "--update-baselines"), ("type=str", "--update-baselines=all")],
 )
 def test_an_option_of_a_conftest_stays_theirs(project: Project, declared: str, given: str) -> None:
     project.pytester.makeconftest(

@@ -1,0 +1,1 @@
+"""What the embedded target runs on: a small real model, made ready on this machine."""
