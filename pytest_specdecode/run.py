@@ -234,8 +234,7 @@ class Run:
         """
         self._open()
         port = self._fixed_port() if self.service.managed else None
-        with contextlib.closing(HttpxHttp(self.venue.url(port), self._headers())) as http:
-            self.venue.refuse_traffic(self.service, http)
+        self.venue.refuse_traffic(self.service, port, self._headers())
         self._touched = True
         self.stop()
         return cleanroom.clean(

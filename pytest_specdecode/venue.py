@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from .cleanroom import Site
 from .cleanroom.policy import Policy
 from .config import Target
-from .engines import Http
+from .engines.http import HttpxHttp
 from .engines.traffic import in_flight
 from .errors import BrokenError
 from .hosts import Host
@@ -70,19 +71,20 @@ class Venue:
         if isinstance(service, Adopting):
             service.adopt()
 
-    def refuse_traffic(self, service: Service, http: Http) -> None:
+    def refuse_traffic(self, service: Service, port: int | None, headers: Mapping[str, str]) -> None:
         """Before the first stop: nobody's requests are cut.
 
         :raises BrokenError: when the service is answering some.
         """
-        if self._asked_about_traffic or self.site is None or self._target.service.exclusive:
+        if self._asked_about_traffic or self.site is None or not service.managed or port is None:
             return
-        if service.managed and service.state().running:
-            count = in_flight(http)
+        if not self._target.service.exclusive and service.state().running:
+            with contextlib.closing(HttpxHttp(self.url(port), headers)) as http:
+                count = in_flight(http)
             if count:
                 raise BrokenError(
-                    f"{count:.0f} requests are in flight at {self._target.url}; stopping the service would cut them. Take "
-                    "it out of traffic first, or say that it is ours alone: service.exclusive = true"
+                    f"{count:.0f} requests are in flight at {self._target.url}; stopping the service would cut "
+                    "them. Take it out of traffic first, or say that it is ours alone: service.exclusive = true"
                 )
         self._asked_about_traffic = True
 

@@ -219,8 +219,8 @@ def _take(channel: paramiko.Channel, streams: tuple[bytearray, bytearray]) -> bo
 
 
 def _carried(channel: paramiko.Channel) -> bool:
-    transport = channel.get_transport()
-    return transport is not None and transport.is_active()
+    transport: paramiko.Transport | None = channel.get_transport()  # None once it has been unlinked
+    return bool(transport and transport.is_active())
 
 
 def _no_program(program: str, stderr: str) -> bool:

@@ -200,16 +200,6 @@ def test_extra_body_does_not_replace_what_the_load_sets() -> None:
 @pytest.mark.parametrize(
     ("table", "line", "key"),
     [
-        ("", 'host = { ssh = "root@10.1.230.174" }', "host.ssh"),
-        ("", "hypervisor = { container = 129 }", "hypervisor.container"),
-        ("", "tunnel = true", "tunnel"),
-        (".service", 'systemd = "sglang-qwen.service"', "service.systemd"),
-        (".service", 'exec = ["python3"]', "service.exec"),
-        (".service", "user = true", "service.user"),
-        (".cleanup", 'kill = ["python"]', "cleanup.kill"),
-        (".cleanup", 'devices = ["/dev/nvidia*"]', "cleanup.devices"),
-        (".cleanup", 'protect = ["Xorg"]', "cleanup.protect"),
-        (".cleanup", 'gpu_memory_below = "1GiB"', "cleanup.gpu_memory_below"),
         (".workload", "client_processes = 2", "workload.client_processes"),
         (".workload", "forced_acceptance = 0.8", "workload.forced_acceptance"),
     ],
