@@ -107,7 +107,7 @@ class BenchmarkSession:
                 ("specdecode", full_text(trial.measurement, self._background(trial.measurement)))
             )
         events = self._state.ledger.drain() if self._worker else []
-        setattr(report, CARGO, {"outcome": outcome, "events": events})
+        setattr(report, CARGO, {"outcome": outcome.value if outcome else None, "events": events})
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
