@@ -14,4 +14,4 @@ pytest_plugins = ["pytester"]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return True if collection_path == TESTS and config.stash[SETTINGS].benchmark_session else None
+    return True if TESTS in collection_path.parents and config.stash[SETTINGS].benchmark_session else None

@@ -15,7 +15,7 @@ from typing import Any
 from .baselinefile import BaselineFile, StoredCase, StoredSession, file_path, read_file
 from .errors import BaselineError
 from .gating import Stored, strictest
-from .model import Case, Outcome, metric
+from .model import Case, Outcome
 from .verdict import Noise, Start
 
 UNQUOTED_CONTEXT = frozenset({"date"})

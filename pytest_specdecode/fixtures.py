@@ -1,4 +1,4 @@
-"""The fixtures that tests ask for: spec_target → spec_host → clean_environment → spec_server → measurement."""
+"""What tests ask for: spec_target → spec_host → clean_environment → spec_server → measurement."""
 
 from __future__ import annotations
 
@@ -59,8 +59,10 @@ def clean_environment(
 def spec_server(
     pytestconfig: pytest.Config, clean_environment: CleanProof, spec_config: SpecConfig, _spec_restart: int
 ) -> Iterator[Server]:
-    """The engine, ready and known to run ``spec_config``: ``.url``, ``.config``, ``.settings``, ``.counters()``,
-    ``.log_tail()``. One start per configuration and restart."""
+    """The engine, ready and known to run ``spec_config``; one start per configuration and restart.
+
+    ``.url``, ``.config``, ``.settings`` (as the engine reports them), ``.counters()``, ``.log_tail()``.
+    """
     run = pytestconfig.stash[STATE].run
     yield run.start(spec_config, _spec_restart)
     run.stop()
@@ -74,7 +76,7 @@ def measurement(
     _spec_concurrency: int,
     _spec_benchmark: Any,
 ) -> Measurement:
-    """The case, measured: ``.tok_s`` and every other metric, ``.config``, ``.concurrency``, ``.rounds``, ``.verdict``."""
+    """The case, measured: ``.tok_s`` and all other metrics, ``.config``, ``.concurrency``, ``.rounds``."""
     from .trials import conduct  # noqa: PLC0415  (kept out of sessions that run no benchmark)
 
     return conduct(pytestconfig.stash[STATE], request.node, spec_server, _spec_benchmark)

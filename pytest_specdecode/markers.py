@@ -107,7 +107,8 @@ def _usage(marker: str) -> str:
 def _at_most_one(marker: str, args: tuple[Any, ...], name: str) -> None:
     if len(args) > 1:
         raise ConfigError(
-            f"{marker}: one positional argument ({name}), a number or a list, not {len(args)}; {_usage(marker)}"
+            f"{marker}: one positional argument ({name}), a number or a list, not {len(args)}; "
+            f"{_usage(marker)}"
         )
 
 

@@ -126,7 +126,8 @@ class Measurement(_Comparable):
             if "tok_s" in metric_names(self.starts)
             else "no tok_s"
         )
-        return f"<{self.case.target} steps={self.config.steps} c={self.concurrency}: {speed}, {_count(self.starts)}>"
+        name = f"{self.case.target} steps={self.config.steps} c={self.concurrency}"
+        return f"<{name}: {speed}, {_count(self.starts)}>"
 
 
 def _count(starts: tuple[CaseStart, ...]) -> str:

@@ -42,9 +42,10 @@ def open_state(config: pytest.Config, settings: Settings) -> State:
 
 def _refuse_options(config: pytest.Config) -> None:
     workers = config.getoption("numprocesses", None)
-    if isinstance(workers, int) and workers > 1 or len(config.getoption("tx", None) or ()) > 1:
+    if (isinstance(workers, int) and workers > 1) or len(config.getoption("tx", None) or ()) > 1:
         raise pytest.UsageError(
-            f"a benchmark session runs with one worker: several would measure each other (-n{workers}); use -n0 or -n1"
+            f"a benchmark session runs with one worker, since several would measure each other: "
+            f"-n{workers} cannot be; use -n0 or -n1"
         )
     if config.getoption("benchmark_skip", False) and not config.getoption("benchmark_only", False):
         raise pytest.UsageError("--benchmark-skip leaves nothing of a benchmark session; drop one of the two")
@@ -80,11 +81,15 @@ def _target(config: pytest.Config, settings: Settings) -> Target:
     return targets[settings.target]
 
 
+def _silence(text: str) -> None:
+    del text
+
+
 def _speaker(config: pytest.Config) -> Callable[[str], None]:
-    """Where progress goes: past the capture, one live line on a terminal, plain lines elsewhere, none with -q."""
+    """Where progress goes: past the capture; live on a terminal, plain lines elsewhere, none with -q."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     if reporter is None or config.get_verbosity() < 0 or hasattr(config, "workerinput"):
-        return lambda text: None
+        return _silence
     capture = config.pluginmanager.getplugin("capturemanager")
     progress = Progress(
         reporter.write,

@@ -32,7 +32,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("--spec-target", "which target of the configuration file to measure", metavar="NAME")
     option(
         "--spec-config",
-        "configuration file (default: specdecode.toml in rootdir; without one, the embedded CPU target)",
+        "configuration file (default: specdecode.toml in rootdir; else the embedded CPU target)",
         metavar="FILE",
     )
     option(
@@ -52,7 +52,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     option("--spec-json", "write the complete report of a benchmark session to FILE", metavar="FILE")
     for name, text in {
-        RECORD_LONG: "record what ran as the new baselines, instead of judging it (short: --update-baselines)",
+        RECORD_LONG: "record what ran as new baselines instead of judging it (short: --update-baselines)",
         "--spec-extend-baselines": "with --update-baselines: add this session to the stored ones",
         "--spec-accept-slower": "with --update-baselines: let a recording lower the stored numbers",
     }.items():

@@ -1,18 +1,15 @@
-"""Wiring: pytest's hooks to the rooms that do the work. Nothing heavy is imported without a benchmark session."""
+"""Wiring only. Without a benchmark session nothing heavy is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Generator
+from typing import Final
 
 import pytest
 
 from . import fixtures, hookspecs
 from .markers import DOCS
 from .options import Settings, add_options, add_short_option
-
-if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
 
 BENCHMARK: Final = "spec_target"
 SETTINGS = pytest.StashKey[Settings]()

@@ -187,8 +187,8 @@ class Run:
             )
         if self._elsewhere and self.target.machine is None:
             raise ConfigError(
-                f"target {self.target.name}: {self.target.url} is another machine, whose hardware cannot be asked "
-                'for; name it with machine = "…", since baselines are compared on equal hardware only'
+                f"target {self.target.name}: {self.target.url} is another machine, whose hardware cannot be "
+                'asked for; name it with machine = "…", since baselines are compared on equal hardware only'
             )
         for config in configs:
             if self.service.managed:

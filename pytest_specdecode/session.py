@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from .collection import CONCURRENCY, CONFIG, Axes, in_order, is_benchmark, params, planned_of
+from .collection import CONCURRENCY, CONFIG, Axes, in_order, is_benchmark, params
 from .errors import CaseError, ConfigError, HostError
+from .finishing import ending, finish
 from .measurement import Baseline, Measurement
 from .model import Outcome
 from .opening import open_state
 from .options import Settings
-from .finishing import ending, finish
 from .report.messages import Background, comparison_lines, full_text
 from .state import State
 from .state_key import STATE
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
 CARGO: Final = "specdecode"
-"""Attribute of a test report: outcome and events, as plain data, so that they travel with it from a worker."""
+"""Attribute of a test report: outcome and events, as plain data that travels with it from a worker."""
 
 
 class BenchmarkSession:
@@ -109,7 +109,7 @@ class BenchmarkSession:
                 ("specdecode", full_text(trial.measurement, self._background(trial.measurement)))
             )
         events = self._state.ledger.drain() if self._worker else []
-        setattr(report, CARGO, {"outcome": outcome, "events": events})
+        setattr(report, CARGO, {"outcome": outcome.value if outcome else None, "events": events})
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -142,9 +142,11 @@ class BenchmarkSession:
         if self._worker:
             self._config.workeroutput[CARGO] = state.ledger.drain()  # type: ignore[attr-defined]
             return
+        if session.config.option.collectonly:
+            return
         self._summary = finish(self._config, state)
         told = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-        if exitstatus in told and not session.config.option.collectonly:
+        if exitstatus in told:
             session.exitstatus = ending(state)
 
     @pytest.hookimpl(optionalhook=True)

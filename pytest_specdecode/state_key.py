@@ -9,4 +9,4 @@ import pytest
 if TYPE_CHECKING:
     from .state import State
 
-STATE = pytest.StashKey["State"]()
+STATE: pytest.StashKey[State] = pytest.StashKey()

@@ -66,7 +66,8 @@ class Sweep:
         if len(cases) < 2:
             have = ", ".join(f"steps={case.config.steps}" for case in cases) or "nothing"
             raise RefusedError(
-                f"a sweep needs at least two configurations at concurrency {concurrency}; this session has {have}"
+                f"a sweep needs at least two configurations at concurrency {concurrency}; "
+                f"this session has {have}"
             )
         found = {case: self.ledger.starts_of(case) for case in cases}
         missing = {case: self._problem(case, starts) for case, starts in found.items()}

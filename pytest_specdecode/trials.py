@@ -72,8 +72,8 @@ def check_compared(item: pytest.Item) -> None:
     measurement = item.stash[TRIAL].measurement
     if measurement is not None and measurement.judgement is not None and not measurement.comparison.made:
         pytest.fail(
-            "this test asks for `baseline` but does not compare with it: add `assert measurement >= baseline`, "
-            "or drop the fixture",
+            "this test asks for `baseline` but does not compare with it: "
+            "add `assert measurement >= baseline`, or drop the fixture",
             pytrace=False,
         )
 

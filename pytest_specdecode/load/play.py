@@ -175,7 +175,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _no_garbage_collection() -> Iterator[None]:
     """A collection in mid-round would stop the clock of every stream."""
     was_on = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

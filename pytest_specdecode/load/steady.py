@@ -26,7 +26,7 @@ from scipy import special
 
 RISE = 0.02
 EXTRA_ROUNDS = 6
-TREND_P = 0.0002
+TREND_P = 0.0001
 TREND_DF = 3
 
 

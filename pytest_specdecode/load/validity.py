@@ -131,12 +131,12 @@ def foreign(e: Evidence) -> str | None:
 
 
 def ran_together(e: Evidence) -> str | None:
-    """Fewer requests decoded together than the concurrency, and others waited in a line meanwhile.
+    """Fewer requests decoded together than the concurrency, while others waited for one of them to end.
 
-    Long prefills alone can keep the peak below the concurrency. So a round is only held to be capped if its
-    later requests waited for their first token more than twice as long as any of the first ``peak`` ones,
-    which certainly had a place: one such request in the ramp, that got its token only after another request
-    had ended, or half of all that came later.
+    Long prefills, too, can keep the peak below the concurrency, but then the waiting ones get their first
+    tokens at the pace of prefills. So a round is only held to be capped if requests had to wait, with no
+    first token coming at all, more than twice as long as any of the first ``peak`` ones, which certainly had
+    a place: one request in the ramp, until after the first end of another; or half of all that came later.
     """
     if not e.complete or len(e.streams) < e.concurrency or any(not s.times_s.size for s in e.streams):
         return None
@@ -144,18 +144,28 @@ def ran_together(e: Evidence) -> str | None:
     if not 0 < peak < e.concurrency:
         return None
     ordered = sorted(e.streams, key=lambda s: s.sent_s)
-    placed, later = ordered[:peak], ordered[peak:]
-    usual_s = max(s.ttft_s for s in placed)
-    waited = [s for s in later if s.ttft_s > 2 * usual_s]
+    waits_s = _waits_s(ordered)
+    usual_s = max(waits_s[:peak])
     first_end_s = min(s.last_s for s in ordered)
-    ramp = [s for s in waited if s.sent_s < first_end_s < s.first_s]
-    if not ramp and 2 * len(waited) < len(later):
+    late = [s for s, wait_s in zip(ordered[peak:], waits_s[peak:], strict=True) if wait_s > 2 * usual_s]
+    in_ramp = any(s.sent_s < first_end_s < s.first_s for s in late)
+    if not in_ramp and 2 * len(late) < len(ordered) - peak:
         return None
-    wait_s = float(np.median([s.ttft_s for s in waited]))
+    ttft_s = float(np.median([s.ttft_s for s in ordered[peak:]]))
     return (
-        f"at most {peak} requests ran together at concurrency {e.concurrency}: {len(waited)} waited in "
-        f"line, {wait_s:.2f} s for their first token where {usual_s:.2f} s is usual; raise the engine's limit"
+        f"at most {peak} requests ran together at concurrency {e.concurrency}: the others waited in line, "
+        f"{ttft_s:.2f} s for their first token; raise the engine's limit on running requests"
     )
+
+
+def _waits_s(ordered: Sequence[Stream]) -> list[float]:
+    """How long each waited for its first token since it was sent or since another got its first, if later."""
+    firsts_s = np.sort([s.first_s for s in ordered])
+    before = np.searchsorted(firsts_s, [s.first_s for s in ordered])
+    return [
+        s.first_s - max(s.sent_s, float(firsts_s[i - 1]) if i else s.sent_s)
+        for s, i in zip(ordered, before, strict=True)
+    ]
 
 
 def _peak(streams: Sequence[Stream]) -> int:

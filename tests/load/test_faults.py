@@ -40,7 +40,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "early stop": ({"stop_share": 0.1}, "1 of 10 requests fell short, .* tokens .finish_reason stop"),
     "cached prompts": ({"cached_share": 0.2}, "% of the prompt tokens came from a cache"),
     "somebody else": ({"foreign_tok_s": 100}, "generated tokens in the engine's counters are not ours"),
-    "one slot": ({"slots": 1, "tok_s": 200}, "at most 1 requests ran together at concurrency 2: 9 waited"),
+    "one slot": ({"slots": 1, "tok_s": 200}, "at most 1 requests ran together at concurrency 2: "),
 }
 
 

@@ -21,7 +21,7 @@ def test_the_table_and_the_summary_line(recorded: Project) -> None:
         [
             "fake on *llamacpp b11434*output 16 tok*tok/s per request",
             "*concurrency*off*steps=1*best*",
-            "*1 * +[45]?% *1",
+            "*1 * +[45]?% *1*",
         ]
     )
     result.stdout.fnmatch_lines(["PASS 2 *REGRESSED 0 *INVALID 0 *DIRTY 0 *2 server starts, *"])

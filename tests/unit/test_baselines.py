@@ -9,9 +9,8 @@ import pytest
 
 from pytest_specdecode.baselinefile import StoredCase, StoredConfig
 from pytest_specdecode.baselines import Store, changes, check_writable, difference
-from pytest_specdecode.gating import strictest
 from pytest_specdecode.errors import BaselineError
-from pytest_specdecode.gating import Stored
+from pytest_specdecode.gating import Stored, strictest
 from pytest_specdecode.model import Case, Outcome, SpecConfig
 
 from .stored import CONTEXT, IDENTITY, MACHINE, TARGET, case, save, stored
