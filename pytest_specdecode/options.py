@@ -53,6 +53,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("--spec-json", "write the complete report of a benchmark session to FILE", metavar="FILE")
     for name, text in {
         RECORD_LONG: "record what ran as new baselines instead of judging it (short: --update-baselines)",
+        "--spec-plan": "say what would be done and which processes would be killed; touch nothing",
         "--spec-extend-baselines": "with --update-baselines: add this session to the stored ones",
         "--spec-accept-slower": "with --update-baselines: let a recording lower the stored numbers",
     }.items():
@@ -102,6 +103,7 @@ class Settings:
     rounds: int | None = None
     inconclusive: Inconclusive = "fail"
     json_file: Path | None = None
+    plan: bool = False
     wait_lease_s: float = 0.0
     record: bool = False
     extend: bool = False
@@ -116,8 +118,9 @@ class Settings:
         steps = _text(config, "steps")
         concurrency = _text(config, "concurrency")
         record = bool(config.getoption("specdecode_update_baselines"))
+        plan = bool(config.getoption("specdecode_plan"))
         on_command_line = (steps, concurrency, config.getoption("specdecode_target"))
-        if not record and all(value is None for value in on_command_line):
+        if not (record or plan) and all(value is None for value in on_command_line):
             return cls(benchmark_session=False)
         for flag in ("extend_baselines", "accept_slower"):
             if config.getoption(f"specdecode_{flag}") and not record:
@@ -134,6 +137,7 @@ class Settings:
             inconclusive=_inconclusive(_text(config, "inconclusive")),
             json_file=_path(config, "json"),
             wait_lease_s=_duration("--spec-wait-lease", _text(config, "wait_lease")),
+            plan=plan,
             record=record,
             extend=bool(config.getoption("specdecode_extend_baselines")),
             accept_slower=bool(config.getoption("specdecode_accept_slower")),

@@ -197,7 +197,7 @@ class Run:
                         f"target {self.target.name}: steps={config.steps} needs an algorithm; neither "
                         "speculation.algorithm nor the launch command names one"
                     )
-                self._flags(config)
+                self.flags(config)
         self.api_key()
 
     def api_key(self) -> str | None:
@@ -212,7 +212,8 @@ class Run:
             raise ConfigError(f"target {self.target.name}: api_key_env names {name}, which is not set")
         return os.environ[name]
 
-    def _flags(self, config: SpecConfig) -> tuple[str, ...]:
+    def flags(self, config: SpecConfig) -> tuple[str, ...]:
+        """The engine's speculation flags of ``config``."""
         return self.engine.flags(config, self.target.speculation, help_text=self._help_text())
 
     def _help_text(self) -> str:
@@ -233,7 +234,7 @@ class Run:
         :raises DirtyError: when that cannot be proven in time.
         """
         self._open()
-        port = self._fixed_port() if self.service.managed else None
+        port = self.fixed_port() if self.service.managed else None
         self.venue.refuse_traffic(self.service, port, self._headers())
         self._touched = True
         self.stop()
@@ -260,8 +261,8 @@ class Run:
         """
         self._open()
         self._touched = True
-        port = self._fixed_port() or free_port(self.host)
-        flags = self._flags(config) if self.service.managed else ()
+        port = self.fixed_port() or free_port(self.host)
+        flags = self.flags(config) if self.service.managed else ()
         argv = self.service.command(flags, port)
         self._say(f"starting {self.target.engine} with steps={config.steps}")
         self.service.start(flags, port)
@@ -300,7 +301,7 @@ class Run:
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"} if (key := self.api_key()) else {}
 
-    def _fixed_port(self) -> int | None:
+    def fixed_port(self) -> int | None:
         """The port that the target names, by its URL or launch command; None: a free one is taken."""
         if self.target.url:
             parts = urlsplit(self.target.url)

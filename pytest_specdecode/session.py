@@ -14,6 +14,7 @@ from .measurement import Baseline, Measurement
 from .model import Outcome
 from .opening import open_state
 from .options import Settings
+from .planning import plan_lines
 from .report.messages import Background, comparison_lines, full_text
 from .state import State
 from .state_key import STATE
@@ -35,6 +36,7 @@ class BenchmarkSession:
         self._axes = axes
         self._worker = hasattr(config, "workerinput")
         self._summary: Sequence[str] = ()
+        self._planned: Sequence[str] = ()
 
     @classmethod
     def open(cls, config: pytest.Config, settings: Settings) -> BenchmarkSession:
@@ -76,12 +78,20 @@ class BenchmarkSession:
         self._state.plan = self._axes.plan(session.items)
         if session.config.option.collectonly or not session.items:
             return
+        if self._state.settings.plan:
+            self._planned = plan_lines(self._state.run, self._axes.configs(session.items))
+            return
         try:
             self._state.run.check(
                 self._axes.configs(session.items), wait_lease_s=self._state.settings.wait_lease_s
             )
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """A plan runs nothing, as ``--collect-only`` does."""
+        return True if self._state.settings.plan and not session.testsfailed else None
 
     # -- items ----------------------------------------------------------------------------------------
 
@@ -143,6 +153,10 @@ class BenchmarkSession:
             self._config.workeroutput[CARGO] = state.ledger.drain()  # type: ignore[attr-defined]
             return
         if session.config.option.collectonly:
+            return
+        if state.settings.plan and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            self._summary = self._planned
+            session.exitstatus = pytest.ExitCode.OK if self._planned else pytest.ExitCode.NO_TESTS_COLLECTED
             return
         self._summary = finish(self._config, state)
         told = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)

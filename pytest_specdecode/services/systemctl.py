@@ -107,10 +107,13 @@ class Systemctl:
                 f"{self.host.name}: the drop-in {self.dropin} could not be removed: {_said(result)}"
             )
 
+    def words(self, *verb: str, unit: bool = True) -> tuple[str, ...]:
+        """The command that :meth:`do` runs."""
+        return (*self.prefix("systemctl"), *verb, *(("--", self.unit) if unit else ()))
+
     def do(self, *verb: str, unit: bool = True) -> CommandResult:
         """``systemctl VERB [UNIT]``; :class:`BrokenError` when it fails."""
-        words = [*self.prefix("systemctl"), *verb, *(["--", self.unit] if unit else [])]
-        result = self._run(*words)
+        result = self._run(*self.words(*verb, unit=unit))
         if result.status != 0:
             raise BrokenError(f"{self.host.name}: systemctl {' '.join(verb)} failed: {_said(result)}")
         return result

@@ -325,6 +325,34 @@ class SystemdService:
             return [redact_text(line, self._secrets) for line in found]
         return []
 
+    # -- what it would do -----------------------------------------------------------------------------
+
+    def stop_plan(self) -> list[tuple[str, ...]]:
+        """Commands of the first stop, the guard's start included."""
+        self._remember(self._ctl.show())
+        guard = (*self._ctl.prefix("systemd-run"), "--unit=specdecode-guard-…", "/bin/sh", "guard", self.unit)
+        return [guard, self._ctl.words("stop", "--no-block")]
+
+    def start_plan(self, flags: Sequence[str], port: int) -> list[tuple[str, ...]]:
+        """Commands of a start; the drop-in is shown as what it makes systemd run."""
+        line = self._planned(flags, port).line()
+        return [
+            ("write", self._ctl.dropin, f"ExecStart={line}"),
+            self._ctl.words("daemon-reload", unit=False),
+            self._ctl.words("reset-failed"),
+            self._ctl.words("start", "--no-block"),
+        ]
+
+    def restore_plan(self) -> list[tuple[str, ...]]:
+        """Commands that leave the unit as it is now."""
+        back = [self._ctl.words("start", "--no-block")] if self._ctl.show().active else []
+        return [
+            ("rm", self._ctl.dropin),
+            self._ctl.words("daemon-reload", unit=False),
+            self._ctl.words("stop", "--no-block"),
+            *back,
+        ]
+
     # -- as it was found ------------------------------------------------------------------------------
 
     def restore(self) -> None:

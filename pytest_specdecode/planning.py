@@ -1,0 +1,89 @@
+"""``--spec-plan``: what a run would do, command by command, and whom it would kill. Looks; touches nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from .errors import HostError, SpecDecodeError
+from .hosts.lease import FREE_AFTER_S, ask
+from .hosts.redaction import redact
+from .model import SpecConfig
+from .run import Run
+
+
+@runtime_checkable
+class Planning(Protocol):
+    """A service that can say which commands it would run."""
+
+    def stop_plan(self) -> Sequence[Sequence[str]]: ...
+    def start_plan(self, flags: Sequence[str], port: int) -> Sequence[Sequence[str]]: ...
+    def restore_plan(self) -> Sequence[Sequence[str]]: ...
+
+
+def plan_lines(run: Run, configs: Iterable[SpecConfig]) -> list[str]:
+    """Lines for a person. What cannot be looked at is said, not raised."""
+    lines = [f"plan for {run.target.name} on {run.host.name}: nothing of this has been done"]
+    for part in (_machine(run), _clean_up(run), _starts(run, list(configs))):
+        try:
+            lines.extend(part)
+        except SpecDecodeError as error:
+            lines.append(f"  cannot be looked at: {error}")
+    return lines
+
+
+def _machine(run: Run) -> Iterator[str]:
+    """Roads and lease."""
+    site = run.venue.site
+    if site is None:
+        return
+    if run.host.back is not None:
+        try:
+            run.host.trusted_back()
+            yield f"  {run.host.back.name} is the same machine; signals would go that way"
+        except HostError as error:
+            yield f"  the second road: {error}"
+    holder = ask(run.host, "peek", f"{FREE_AFTER_S:g}").holder
+    yield f"  in use by {holder}: the run would not begin" if holder else "  nobody else holds the lease"
+
+
+def _clean_up(run: Run) -> Iterator[str]:
+    """The first stop, and what lives now that it would reach."""
+    service, site = run.service, run.venue.site
+    if not service.managed:
+        yield "  the service is external: nothing would be stopped, killed or started"
+        return
+    yield "stop:"
+    yield from _commands(service.stop_plan() if isinstance(service, Planning) else [])
+    if site is None:
+        yield "  the engine's own process tree: SIGTERM, then SIGKILL"
+        return
+    found = site.sorted(service)
+    yield f"living processes that would die (cleanup.kill = {list(site.policy.kill)}):"
+    yield from ([f"  {p}" for p in found.kill] or ["  none"])
+    for title, some in (("allowed to hold devices", found.allowed), ("would make it dirty", found.foreign)):
+        if some:
+            yield f"{title}:"
+            yield from (f"  {p}" for p in some)
+
+
+def _starts(run: Run, configs: Sequence[SpecConfig]) -> Iterator[str]:
+    """One start for each configuration, then the way back."""
+    service = run.service
+    if not service.managed:
+        return
+    for config in configs:
+        flags, port = run.flags(config), run.fixed_port() or 0
+        yield f"start with steps={config.steps}:"
+        if isinstance(service, Planning):
+            yield from _commands(service.start_plan(flags, port))
+        else:
+            yield from _commands([service.command(flags, port)])
+    if isinstance(service, Planning):
+        yield "at the end:"
+        yield from _commands(service.restore_plan())
+
+
+def _commands(commands: Sequence[Sequence[str]]) -> Iterator[str]:
+    return (f"  {shlex.join(redact(argv))}" for argv in commands)
