@@ -180,6 +180,5 @@ def scan(query: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(words: Sequence[str]) -> None:
-    query = json.loads(words[0])
-    sys.stdout.write(json.dumps(scan(query) if "devices" in query else identity()))
+    sys.stdout.write(json.dumps(scan(json.loads(words[0]))))
     sys.stdout.flush()

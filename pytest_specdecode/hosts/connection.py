@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 from typing import Any
 
@@ -12,6 +13,9 @@ from ..errors import NotRunError
 from .sshconfig import Endpoint
 
 CONNECT_WITHIN_S = 10.0
+_LOG = "pytest_specdecode.ssh"
+# Whatever goes wrong becomes an error of ours; paramiko's own log would repeat it in every report.
+logging.getLogger(_LOG).setLevel(logging.CRITICAL)
 
 
 class Connection:
@@ -70,6 +74,7 @@ def _through(client: paramiko.SSHClient, hop: Endpoint, within_s: float) -> para
 
 def _open(hop: Endpoint, via: Any, within_s: float) -> paramiko.SSHClient:
     client = paramiko.SSHClient()
+    client.set_log_channel(_LOG)
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
     for path in hop.known_hosts:
         if path.is_file():

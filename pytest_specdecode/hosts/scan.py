@@ -5,9 +5,9 @@ from __future__ import annotations
 import fnmatch
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from ..errors import UnknownRunError
 from . import Runner
@@ -16,9 +16,14 @@ from .redaction import redact
 from .ship import shipped
 
 _MODULES = ("pytest_specdecode.procfs", "pytest_specdecode.procscan")
+_WHO = (
+    "for f in /proc/sys/kernel/random/boot_id /proc/1/ns/pid /etc/machine-id; do "
+    'if [ -L "$f" ] && [ "$f" != /etc/machine-id ]; then readlink "$f"; else cat "$f"; fi 2>/dev/null || echo; done'
+)
+"""One line each, empty where it may not be read."""
+_SESSIONS = ("sshd", "sshd-session")
 _TIMEOUT_S = 30.0
 _SHOWN = 160
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +152,19 @@ class Scan:
 
     @property
     def kin(self) -> frozenset[Key]:
-        """Processes of our own: the road of this look, and what else the nearest session above it started."""
-        road = {p.key for p in self.processes if p.pid in self.road}
-        ours = [p for p in self.processes if p.pid in self.road and p.pid != 1]
-        top = self._session_root(ours)
-        return frozenset(road | (self.descendants([top]) if top else set()))
+        """Processes of our own: the road of this look, and all of the session that it came from."""
+        road = [p for p in self.processes if p.pid in self.road]
+        below = self.descendants([self._session_root(road)])
+        return frozenset({p.key for p in road} | below)
 
     def _session_root(self, road: Sequence[Seen]) -> int:
-        """The process that the looking program was started by: an sshd session, or pytest itself."""
+        """The SSH session that we came in by; without one, the process that looked (pytest itself)."""
         parents = {p.parent for p in road}
-        nearest = [p for p in road if p.pid not in parents] or list(road)
-        return nearest[0].pid if nearest else 0
+        p = next((p for p in road if p.pid not in parents and p.pid != 1), None)
+        nearest = p.pid if p is not None else 0
+        while p is not None and not p.is_one_of(_SESSIONS):
+            p = self.by_pid.get(p.parent) if p.parent in self.road else None
+        return p.pid if p is not None else nearest
 
 
 def parse_scan(text: str) -> Scan:
@@ -208,8 +215,21 @@ class Scanner:
 
 
 def look(host: Runner, devices: Sequence[str]) -> Scan:
-    """Look now."""
-    return _asked(host, {"devices": list(devices)}, parse_scan)
+    """Look now.
+
+    :raises HostError: when the machine could not be looked at.
+    """
+    argv, source = shipped(host.python, _MODULES, [json.dumps({"devices": list(devices)})])
+    result = host.run(argv, timeout=_TIMEOUT_S, stdin=source)
+    if result.status != 0:
+        last = result.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise UnknownRunError(
+            f"{host.name}: looking at its processes failed (status {result.status}): {last[0]}"
+        )
+    try:
+        return parse_scan(result.stdout)
+    except ValueError as error:
+        raise UnknownRunError(f"{host.name}: its answer cannot be read: {error}") from error
 
 
 def identify(host: Runner) -> Identity:
@@ -217,16 +237,6 @@ def identify(host: Runner) -> Identity:
 
     :raises HostError: when it could not be asked.
     """
-    return _asked(host, {}, lambda text: Identity(**json.loads(text)))
-
-
-def _asked(host: Runner, query: Mapping[str, Any], read: Callable[[str], _T]) -> _T:
-    argv, source = shipped(host.python, _MODULES, [json.dumps(query)])
-    result = host.run(argv, timeout=_TIMEOUT_S, stdin=source)
-    try:
-        if result.status == 0:
-            return read(result.stdout)
-    except (ValueError, TypeError) as error:
-        raise UnknownRunError(f"{host.name}: its answer cannot be read: {error}") from error
-    last = result.stderr.strip().splitlines()[-1:] or ["no message"]
-    raise UnknownRunError(f"{host.name}: looking at its processes failed (status {result.status}): {last[0]}")
+    result = host.run(["sh", "-c", _WHO], timeout=_TIMEOUT_S)
+    boot_id, namespace, machine_id, *_ = [*result.stdout.split("\n"), "", "", ""]
+    return Identity(boot_id, namespace.strip("pid:[]"), machine_id)

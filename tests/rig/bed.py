@@ -71,6 +71,8 @@ class Rig:
 
     def __init__(self, work: Path) -> None:
         self.work = work
+        self.model = work.parent / "model"
+        """A folder that the container sees at the same path."""
         self.pve_pid = _children(int((work / "pid").read_text()))[0]
         self.home = work / "home"
         (self.home / ".ssh").mkdir(parents=True, exist_ok=True)
@@ -177,11 +179,12 @@ class Rig:
 
 
 def bring_up() -> Rig:
-    environment = sorted({sys.base_prefix, sys.prefix})
-    bind = " ".join([*environment, str(ROOT)])
-    env = dict(os.environ, RIG_BIND=bind)
+    env = dict(os.environ)
     env.setdefault("RIG", "/tmp/specdecode-rig")
     env.setdefault("RIG_NAME", "rig")
+    model = Path(env["RIG"]) / "model"
+    model.mkdir(parents=True, exist_ok=True)
+    env["RIG_BIND"] = " ".join(map(str, sorted({sys.base_prefix, sys.prefix, ROOT, model}, key=str)))
     subprocess.run(["bash", str(SCRIPT), "down"], env=env, check=False, capture_output=True)
     done = subprocess.run(["bash", str(SCRIPT), "up"], env=env, check=False, capture_output=True, text=True)
     if done.returncode != 0:
