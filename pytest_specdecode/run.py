@@ -22,8 +22,7 @@ from .hosts.audit import AuditedHost, redact
 from .hosts.local import LocalHost
 from .ledger import Ledger, TargetRecord
 from .load.measure import measure
-from .load.prompts import check_prompts
-from .load.requests import workload_digest
+from .load.requests import check_workload, workload_digest
 from .markers import Defaults
 from .model import Case, CaseStart, ServerStart, SpecConfig
 from .services import Service
@@ -140,13 +139,13 @@ class Run:
         """Whether the engine runs on a machine that cannot be asked for its facts."""
         return not self.service.managed and local_port(self.target.url) is None
 
-    def check(self, configs: Iterable[SpecConfig]) -> None:
+    def check(self, configs: Iterable[SpecConfig], levels: Iterable[int]) -> None:
         """Everything that can be known to be wrong before the first stop.
 
         :raises ConfigError: naming what cannot be run.
         """
         configs = list(configs)
-        check_prompts(self.target.workload, self._folder)
+        check_workload(self.target.workload, self._folder, sorted(set(levels)))
         if self.launch.nodes > 1:
             raise ConfigError(f"target {self.target.name}: an engine over several nodes is not supported")
         if not self.service.managed and len(configs) > 1:
@@ -296,6 +295,7 @@ class Run:
             case.concurrency,
             rounds=rounds or self.target.workload.rounds,
             progress=lambda text: self._say(f"steps={case.config.steps} c={case.concurrency} {text}"),
+            rootdir=self._folder,
         )
 
     def revive(self, server: Server) -> Server:

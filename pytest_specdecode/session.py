@@ -77,7 +77,8 @@ class BenchmarkSession:
         if session.config.option.collectonly or not session.items:
             return
         try:
-            self._state.run.check(self._axes.configs(session.items))
+            levels = [case.concurrency for case in self._state.plan.cases()]
+            self._state.run.check(self._axes.configs(session.items), levels)
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
 
