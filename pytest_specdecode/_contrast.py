@@ -6,59 +6,68 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from ._noise import CLEAN, Noise, Sample, residuals, round_noise
+from ._noise import CLEAN, NIGHT_SD_ALARM, NIGHT_SD_PASS, Noise, Sample, residuals, round_noise
 from ._stats import f_quantile, t_quantile
 
 OWN_NOISE = 0.01
 """A case keeps its own variance where an F test at this level finds it larger than the pooled one …"""
 UNSTEADY = 0.001
 """… and uses that of its current starts alone where they differ so much more (a server with two speeds)."""
+NEGLIGIBLE = 1e-6
+"""Relative differences below this are rounding, not noise."""
 WIDEST = math.log(1000)
 """Intervals end at a thousandfold, so that reports never hold an infinity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A log ratio with its standard error, degrees of freedom and what is to be said of it."""
+    """A log ratio, what makes it uncertain, and what is to be said of it.
+
+    ``between``: its variance through starts, at ``df`` degrees of freedom. ``nights``: how many times the
+    variance between nights adds to it (0 where both sides are of one session).
+    """
 
     center: float
-    error: float
+    between: float
     df: float
+    nights: float
+    noise: Noise
     notes: tuple[str, ...]
 
     def bound(self, p: float, side: int) -> float:
         """Where the log ratio ends with error probability ``p``: side −1 below, +1 above."""
-        if self.df <= 0:
-            return self.center + side * WIDEST
-        reach = t_quantile(p, self.df) * self.error if self.error else 0.0
+        reach = WIDEST
+        if self.df > 0:
+            night_var, night_df = self.noise.night(NIGHT_SD_ALARM if side > 0 else NIGHT_SD_PASS)
+            across = self.nights * night_var
+            reach = self._reach(p, across, night_df)
         return self.center + side * min(reach, WIDEST)
+
+    def _reach(self, p: float, across: float, night_df: float) -> float:
+        total = self.between + across
+        if not total:
+            return 0.0
+        df = total**2 / (self.between**2 / self.df + across**2 / night_df)
+        return t_quantile(p, df) * math.sqrt(total)
 
 
 def compare(now: Sequence[Sample], before: Sequence[Sample], noise: Noise, against: float = 0.0) -> Estimate:
-    """Mean of ``now`` less mean of ``before`` (or less ``against``), with its standard error."""
-    round_sd = max(math.sqrt(noise.round_var), round_noise([*now, *before]))
+    """Mean of ``now`` less mean of ``before`` (or less ``against``), with what makes it uncertain."""
+    round_sd = max(math.sqrt(noise.round_var), round_noise([*now, *before]), NEGLIGIBLE)
     spread, notes = _start_noise(now, before, noise, round_sd)
-    df = spread.df
     top = _mean(now, spread, round_sd)
     bottom = _mean(before, spread, round_sd) if before else _Mean(against, 0.0, {}, 0)
     nights = sum(
         (top.nights.get(n, 0.0) - bottom.nights.get(n, 0.0)) ** 2 for n in {*top.nights, *bottom.nights}
     )
-    night_var, night_df = noise.night
-    between, across = top.variance + bottom.variance, nights * night_var
-    total = between + across
-    if df > 0 and total > 0:
-        df = total**2 / (between**2 / df + across**2 / night_df)
     if odd := top.odd + bottom.odd:
         notes += (f"rounds of {odd} {'start' if odd == 1 else 'starts'} disagree, so that they count less",)
-    if before and across and _days(before) == 1:
-        notes += ("all baseline starts are of one day, so that nights are taken to differ by 0.5%",)
-    return Estimate(top.center - bottom.center, math.sqrt(total), df, notes)
-
-
-def _days(found: Sequence[Sample]) -> int:
-    return len({_day(s.session) for s in found})
+    if before and nights and len({_day(s.session) for s in before}) == 1:
+        notes += ("all baseline starts are of one day, so that what nights do is assumed, not known",)
+    between = top.variance + bottom.variance
+    return Estimate(top.center - bottom.center, between, spread.df, nights, noise, notes)
 
 
 def _day(session: str) -> str:
@@ -81,7 +90,7 @@ def _start_noise(
     now_squares = sum(d * d for _, d in rest)
     rest, before_df = residuals([s for s in before if s.rounds.above <= CLEAN * round_sd])
     own_squares, own_df = now_squares + sum(d * d for _, d in rest), now_df + before_df
-    typical = noise.start_variance(now[0].rounds.n)
+    typical = max(fmean(noise.start_variance(s.rounds.n) for s in (*now, *before)), NEGLIGIBLE**2)
     unsteady = "its starts differ far more than the baseline's: their own noise is used"
     noisier = "noisier than the target's other cases: its own noise is used"
     for squares, own, level, note in (
@@ -91,7 +100,7 @@ def _start_noise(
         if own and squares / own > typical * (f_quantile(level, own, df) if df > 0 else 0.0):
             return _Spread(noise, float(own), own=squares / own), (*notes, note)
     scale = 1.0
-    if now_df and typical:
+    if now_df:
         scale = (df + now_squares / typical) / (df + now_df)
     return _Spread(noise, df + now_df, scale=scale), notes
 

@@ -13,10 +13,12 @@ from .errors import SampleError
 
 CLEAN = 3.0
 """Quartiles further from the median than this many round sds do not come from ordinary noise."""
-NIGHT_SD = 0.005
-"""Nights are taken to differ by 0.5% (sd, log scale) until the baselines show otherwise …"""
-NIGHT_PRIOR_DF = 4.0
-"""… which counts as much as four further nights would."""
+NIGHT_SD_PASS = 0.005
+"""Nights are taken to differ by 0.5% (sd, log scale) before a case passes …"""
+NIGHT_SD_ALARM = 0.007
+"""… and by 0.7% before it is called regressed, until the baselines show otherwise …"""
+NIGHT_PRIOR_DF = 6.0
+"""… which counts as much as six further nights would."""
 ROUND_EFFICIENCY = 0.4
 """What a degree of freedom of rounds is worth to the interquartile range, beside the sd of normal values."""
 
@@ -102,8 +104,7 @@ class Noise:
     def pooled(cls, cases: Iterable[Sequence[Start]]) -> Noise:
         """Noise pooled over the baseline cases of one target and one metric (do not mix metrics).
 
-        :raises SampleError: for a case without starts or rounds, or values that are not finite and above
-        zero.
+        :raises SampleError: for no cases, starts or rounds, or values that are not finite and above zero.
         """
         return pool([samples(case, "baseline") for case in cases])
 
@@ -115,15 +116,14 @@ class Noise:
             return self.round_var * (1 + share)
         return max(self.start_var + self.round_var * (share - self.median_var), self.round_var * share)
 
-    @property
-    def night(self) -> tuple[float, float]:
-        """Variance between nights and its degrees of freedom, the prior included.
+    def night(self, sd: float) -> tuple[float, float]:
+        """Variance between nights and its degrees of freedom, with a prior of that sd.
 
         A scaled inverse-χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed., §2.6): two nights can
         look alike by chance, and an interval without any room for nights would then raise false alarms.
         """
         df = NIGHT_PRIOR_DF + self.night_df
-        var = (NIGHT_PRIOR_DF * NIGHT_SD**2 + self.night_df * self.night_var) / df
+        var = (NIGHT_PRIOR_DF * sd**2 + self.night_df * self.night_var) / df
         if not self.start_df and self.night_var > var:
             return self.night_var, self.night_df
         return var, df
@@ -164,6 +164,8 @@ def residuals(found: Iterable[Sample]) -> tuple[list[tuple[str, float]], int]:
 def pool(cases: Sequence[Sequence[Sample]]) -> Noise:
     """:meth:`Noise.pooled` over samples."""
     everything = [s for case in cases for s in case]
+    if not everything:
+        raise SampleError("there are no baseline cases to learn noise from; pass no noise instead")
     round_sd = round_noise(everything)
     kept = [clean(case, round_sd) for case in cases]
     by_start: dict[str, list[float]] = defaultdict(list)
@@ -178,7 +180,7 @@ def pool(cases: Sequence[Sequence[Sample]]) -> Noise:
     shared = _intraclass(by_start)
     start_var = squares / total_df if total_df else 0.0
     ns = [s.rounds.n for case in kept for s in case]
-    median_var = sum(map(median_variance, ns)) / len(ns) if ns else 1.0
+    median_var = sum(map(median_variance, ns)) / len(ns)
     night_var, night_df = _nights(kept, start_var if total_df else round_sd**2 * (1 + median_var))
     return Noise(
         start_var=start_var,

@@ -15,11 +15,13 @@ from scipy import special
 
 from .errors import SampleError
 
-PASS_RHO = 1.0
-"""Exponent of the spending function towards ``pass``: evenly, since most sessions are unchanged."""
-ALARM_RHO = 3.0
-"""… and towards ``regressed``: little at the first look, since one odd start must not raise an alarm."""
+PASS_RHO = 1.5
+"""Exponent of the spending function towards ``pass``: rather early, since most sessions are unchanged."""
+ALARM_RHO = 8.0
+"""… and towards ``regressed``: nearly all at the last look, since one or two odd starts must not raise an
+alarm. Large losses are shown earlier all the same."""
 
+_TYPICAL_IQR = (0.478, 0.792, 0.868, 0.906, 1.005, 1.062, 1.085, 1.096, 1.136, 1.157, 1.167)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -78,17 +80,12 @@ def median_variance(n: int) -> float:
     return half_pi / (n + half_pi - 1)
 
 
-@lru_cache(maxsize=256)
 def typical_iqr(n: int) -> float:
     """Median interquartile range of ``n`` standard normal values, as :func:`summarize_logs` computes it.
 
-    Seeded simulation, within 1%; normal theory gives 1.349 for many values.
+    Simulated (400,000 draws) from 2 to 12 values; beyond, within 1% of simulation, towards the normal 1.349.
     """
-    if n > 60:
-        return 1.349
-    draws = np.random.default_rng(n).standard_normal((20_000, n))
-    low, high = np.quantile(draws, [0.25, 0.75], axis=1)
-    return float(np.median(high - low))
+    return _TYPICAL_IQR[n - 2] if n <= 12 else 1.349 - 2.2 / n
 
 
 @lru_cache(maxsize=4096)

@@ -25,7 +25,7 @@ MODEL = "gemma-3-270m"
 ENGINE_MODULE = "xllamacpp"
 CONCURRENCY = [1, 2, 4]
 CONTEXT_TOKENS = 256
-"""Of one request: prompts have up to 25, answers up to 25."""
+"""Of one request: prompts have up to 25, answers up to 20."""
 
 
 def embedded_target(cache_dir: Path | None = None) -> Target:
@@ -54,7 +54,7 @@ def embedded_target(cache_dir: Path | None = None) -> Target:
         workload=Workload(
             prompts=str(resources.files(__package__).joinpath("demo/prompts.jsonl")),
             endpoint="completions",
-            output_tokens=20,
+            output_tokens=16,
             requests="max(2c, 4)",
             warmup_rounds=1,
             rounds=3,

@@ -62,8 +62,8 @@ def _target(config: pytest.Config, settings: Settings) -> Target:
         target = embedded_target()
         if settings.target not in (None, target.name):
             raise ConfigError(
-                f"--spec-target={settings.target}: there is no specdecode.toml in {config.rootpath}, only the "
-                f"embedded target {target.name!r}; name a file with --spec-config"
+                f"--spec-target={settings.target}: there is no specdecode.toml in {config.rootpath}, only "
+                f"the embedded target {target.name!r}; name a file with --spec-config"
             )
         return target
     targets = load_targets(settings.config_file)

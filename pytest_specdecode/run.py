@@ -23,8 +23,7 @@ from .hosts.audit import redact
 from .hosts.local import LocalHost
 from .ledger import Ledger, TargetRecord
 from .load.measure import measure
-from .load.prompts import check_prompts
-from .load.requests import workload_digest
+from .load.requests import check_workload, workload_digest
 from .markers import Defaults
 from .model import Case, CaseStart, ServerStart, SpecConfig
 from .services import Service
@@ -161,7 +160,9 @@ class Run:
         away = self.target.host.ssh is None and local_port(self.target.url) is None
         return not self.service.managed and away
 
-    def check(self, configs: Iterable[SpecConfig], *, wait_lease_s: float = 0.0) -> None:
+    def check(
+        self, configs: Iterable[SpecConfig], levels: Iterable[int], *, wait_lease_s: float = 0.0
+    ) -> None:
         """Everything that can be known to be wrong before the first stop; the machine is ours from then on.
 
         A machine that does not answer, or that somebody else uses, shows at the first clean-up.
@@ -172,12 +173,12 @@ class Run:
             return
         try:
             self.venue.claim(self.service, wait_s=wait_lease_s, say=self._say)
-            self._check(list(configs))
+            self._check(list(configs), sorted(set(levels)))
         except (HostError, BrokenError) as error:
             self._closed = str(error)
 
-    def _check(self, configs: Sequence[SpecConfig]) -> None:
-        check_prompts(self.target.workload, self._folder)
+    def _check(self, configs: Sequence[SpecConfig], levels: Sequence[int]) -> None:
+        check_workload(self.target.workload, self._folder, levels)
         if self.launch.nodes > 1:
             raise ConfigError(f"target {self.target.name}: an engine over several nodes is not supported")
         if not self.service.managed and len(configs) > 1:
@@ -350,6 +351,7 @@ class Run:
             case.concurrency,
             rounds=rounds or self.target.workload.rounds,
             progress=lambda text: self._say(f"steps={case.config.steps} c={case.concurrency} {text}"),
+            rootdir=self._folder,
         )
 
     def revive(self, server: Server) -> Server:

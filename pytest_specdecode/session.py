@@ -82,9 +82,9 @@ class BenchmarkSession:
             self._planned = plan_lines(self._state.run, self._axes.configs(session.items))
             return
         try:
-            self._state.run.check(
-                self._axes.configs(session.items), wait_lease_s=self._state.settings.wait_lease_s
-            )
+            levels = [case.concurrency for case in self._state.plan.cases()]
+            configs, wait_s = self._axes.configs(session.items), self._state.settings.wait_lease_s
+            self._state.run.check(configs, levels, wait_lease_s=wait_s)
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
 

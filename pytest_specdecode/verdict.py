@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Literal
 
 from ._contrast import Estimate, compare
@@ -28,11 +29,11 @@ from ._noise import Noise, Sample, Start, pool, samples
 from ._stats import (
     ALARM_RHO,
     PASS_RHO,
+    Summary,
     effective_family,
     log_rounds,
     spend,
     summarize_logs,
-    t_quantile,
 )
 from .errors import ConfigError
 
@@ -196,6 +197,7 @@ def resolvable(
     looks: int = 3,
     cases: int = 1,
     noise: Noise | None = None,
+    higher_is_better: bool = True,
 ) -> float:
     """The smallest regression that this baseline can resolve, as a share lost (0.04 is −4%).
 
@@ -206,13 +208,21 @@ def resolvable(
     :raises SampleError: as :func:`judge`.
     """
     terms = _Terms(0.5, margin, confidence, looks, cases)
-    before = samples(baseline, "baseline")
+    before = samples(baseline, "baseline", higher_is_better=higher_is_better)
     noise = noise or pool([before])
-    found = compare([Sample(f"next {i}", "next", before[0].rounds) for i in range(looks)], before, noise)
+    found = compare(_future(looks, median_low(s.rounds.n for s in before), noise), before, noise)
     low, high = terms.bounds(found, noise, looks)
     reach = max(found.center - low, high - found.center - math.log1p(-margin))
-    chance = t_quantile(1 - POWER, found.df) * found.error if found.df > 0 else 0.0
+    chance = found.bound(1 - POWER, 1) - found.center
     return -math.expm1(-(reach + chance))
+
+
+def _future(starts: int, rounds: int, noise: Noise) -> list[Sample]:
+    """Restarts of another night that spread exactly as the noise says."""
+    places = [i - (starts - 1) / 2 for i in range(starts)]
+    squares = sum(p * p for p in places)
+    scale = math.sqrt(noise.start_variance(rounds) * (starts - 1) / squares) if squares else 0.0
+    return [Sample(f"next {p}", "next", Summary(scale * p, 0.0, 0.0, rounds)) for p in places]
 
 
 @dataclass(frozen=True, slots=True)

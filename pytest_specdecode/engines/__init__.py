@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ..config import Speculation
-    from ..model import Scalar, SpecConfig
+    from ..model import SpecConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,19 @@ class Launch:
     port: int | None = None
     nodes: int = 1
     draft_model: str | None = None
-    args: Mapping[str, Scalar] = field(default_factory=dict)
-    """Further speculation settings, in the form of ``Speculation.args``: what a target leaves unsaid."""
+    args: Mapping[str, str | bool] = field(default_factory=dict)
+    """Further speculation settings, in the form of ``Speculation.args``."""
+
+    def complete(self, speculation: Speculation) -> Speculation:
+        """What the target says of speculation and, where it says nothing, what the launch command says."""
+        from msgspec.structs import replace  # noqa: PLC0415  (kept out of sessions that run no benchmark)
+
+        return replace(
+            speculation,
+            algorithm=speculation.algorithm or self.algorithm,
+            draft_model=speculation.draft_model or self.draft_model,
+            args={**self.args, **speculation.args},
+        )
 
 
 @dataclass(frozen=True, slots=True)

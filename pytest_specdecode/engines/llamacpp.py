@@ -31,7 +31,7 @@ class LlamaCpp:
 
     def read_launch(self, argv: Sequence[str]) -> Launch:
         rest = argv[len(f.program(argv)) :]
-        said = {p.flag.name: p.value if p.flag.values else True for p in f.pieces(rest) if p.flag}
+        said = {p.flag.name: p.value or True for p in f.pieces(rest) if p.flag}
         types = types_of(said.get("spec-type"))
         depths = [flag for kind in types for way in depth_ways(kind) for flag in way if flag in said]
         model = said.get("model") or said.get("hf-repo")

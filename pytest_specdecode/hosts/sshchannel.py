@@ -42,7 +42,9 @@ class SshChannel:
 
     def close(self, timeout: float) -> str:
         said = b""
-        with contextlib.suppress(paramiko.SSHException, OSError, EOFError):  # a lost link has nothing more to say
+        with contextlib.suppress(
+            paramiko.SSHException, OSError, EOFError
+        ):  # a lost link has nothing more to say
             self._channel.shutdown_write()
             self._channel.settimeout(timeout)
             while more := self._channel.recv_stderr(1 << 16):

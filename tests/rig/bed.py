@@ -123,7 +123,9 @@ class Rig:
 
     def alive(self, pid: int) -> bool:
         """Whether that pid of the container lives."""
-        return bool(self.ct(f"test -d /proc/{pid} && grep -v 'State:.[ZX]' /proc/{pid}/status | head -1", check=False))
+        return bool(
+            self.ct(f"test -d /proc/{pid} && grep -v 'State:.[ZX]' /proc/{pid}/status | head -1", check=False)
+        )
 
     # -- the unit -------------------------------------------------------------------------------------
 

@@ -95,7 +95,9 @@ def toml(
     cleanup: str = "",
     within: str = "10s",
 ) -> str:
-    return TOML.format(top=top, host=host, hypervisor=hypervisor, service=service, cleanup=cleanup, within=within)
+    return TOML.format(
+        top=top, host=host, hypervisor=hypervisor, service=service, cleanup=cleanup, within=within
+    )
 
 
 def target(**settings: str) -> Target:
@@ -113,7 +115,7 @@ class Session:
         self.run = Run(self.target, self.ledger, host=host, folder=Path("/"), say=self.said.append)
 
     def begin(self, steps: Sequence[int] = (0,)) -> Session:
-        self.run.check([self.config(n) for n in steps])
+        self.run.check([self.config(n) for n in steps], [1])
         return self
 
     @staticmethod

@@ -89,7 +89,9 @@ def test_a_unit_that_ignores_sigterm(rig: bed.Rig, session: Any, bystanders: Bys
     assert bystanders.missing() == []
 
 
-def test_a_unit_that_systemd_always_restarts_stays_down(rig: bed.Rig, session: Any, bystanders: Bystanders) -> None:
+def test_a_unit_that_systemd_always_restarts_stays_down(
+    rig: bed.Rig, session: Any, bystanders: Bystanders
+) -> None:
     rig.unit(more="Restart=always\nRestartSec=0.1")
     s = running(rig, session)
     s.run.clean()
@@ -132,10 +134,14 @@ def foreign(rig: bed.Rig) -> int:
     return pid
 
 
-def test_a_foreign_holder_makes_it_dirty_and_lives(rig: bed.Rig, session: Any, bystanders: Bystanders) -> None:
+def test_a_foreign_holder_makes_it_dirty_and_lives(
+    rig: bed.Rig, session: Any, bystanders: Bystanders
+) -> None:
     pid = foreign(rig)
     s = running(rig, session, within="2s")
-    with pytest.raises(DirtyError, match=rf"(?s)release.*not ours.*pid {pid} \(root\): sleep 600.*/dev/nvidia-uvm"):
+    with pytest.raises(
+        DirtyError, match=rf"(?s)release.*not ours.*pid {pid} \(root\): sleep 600.*/dev/nvidia-uvm"
+    ):
         s.run.clean()
     assert rig.alive(pid)
     assert bystanders.missing() == []
@@ -168,9 +174,7 @@ def test_a_mapped_file_is_a_hold(rig: bed.Rig, session: Any) -> None:
 @contextmanager
 def frozen(rig: bed.Rig, pid: int) -> Iterator[None]:
     """In the freezer: alive, holding, deaf to SIGKILL."""
-    outer = next(
-        int(p) for p in _host_pids() if _inner(p)[-1:] == [pid] and len(_inner(p)) == 3
-    )
+    outer = next(int(p) for p in _host_pids() if _inner(p)[-1:] == [pid] and len(_inner(p)) == 3)
     box = "/sys/fs/cgroup/freezer/rig-frozen"
     subprocess.run(["mkdir", "-p", box], check=True)
     with open(f"{box}/cgroup.procs", "w") as f:
@@ -185,7 +189,9 @@ def frozen(rig: bed.Rig, pid: int) -> Iterator[None]:
 
 
 def _host_pids() -> list[str]:
-    return subprocess.run("ls /proc | grep -E '^[0-9]+$'", shell=True, capture_output=True, text=True).stdout.split()
+    return subprocess.run(
+        "ls /proc | grep -E '^[0-9]+$'", shell=True, capture_output=True, text=True
+    ).stdout.split()
 
 
 def _inner(pid: str) -> list[int]:
@@ -208,7 +214,10 @@ def test_a_frozen_holder_is_named_as_what_it_is(rig: bed.Rig, session: Any, byst
 def test_a_frozen_stray_is_named_with_what_was_tried(rig: bed.Rig, session: Any) -> None:
     pid = foreign(rig)
     s = session(within="6s", cleanup='kill = ["holders"]').begin()
-    with frozen(rig, pid), pytest.raises(DirtyError, match=rf"pid {pid} .*state D.*survived SIGTERM and SIGKILL"):
+    with (
+        frozen(rig, pid),
+        pytest.raises(DirtyError, match=rf"pid {pid} .*state D.*survived SIGTERM and SIGKILL"),
+    ):
         s.run.clean()
 
 
@@ -216,7 +225,9 @@ def test_a_process_that_comes_back_is_named_with_who_starts_it(rig: bed.Rig, ses
     rig.start(f"/bin/sh -c 'while :; do (exec 3</dev/nvidia-uvm; exec sleep 601); done'")
     rig.wait(lambda: holding(rig), "the holder")
     s = session(within="4s", cleanup='kill = ["holders"]').begin()
-    with pytest.raises(DirtyError, match=r"came back .* after it was killed, started by pid \d+ \(/bin/sh -c while"):
+    with pytest.raises(
+        DirtyError, match=r"came back .* after it was killed, started by pid \d+ \(/bin/sh -c while"
+    ):
         s.run.clean()
 
 
@@ -270,12 +281,16 @@ def test_fuser_missing_is_said_and_the_other_look_decides(rig: bed.Rig, session:
 
 def test_gpu_memory_counts_where_nvidia_smi_is(rig: bed.Rig, session: Any) -> None:
     def smi(text: str, status: int = 0) -> None:
-        rig.ct(f"printf '#!/bin/sh\\necho \"{text}\"\\nexit {status}\\n' > /usr/bin/nvidia-smi; chmod +x /usr/bin/nvidia-smi")
+        rig.ct(
+            f"printf '#!/bin/sh\\necho \"{text}\"\\nexit {status}\\n' > /usr/bin/nvidia-smi; chmod +x /usr/bin/nvidia-smi"
+        )
 
     try:
         s = session(within="1s").begin()
         smi("0, 3\\\\n1, 2048")
-        with pytest.raises(DirtyError, match=r"GPU 1: 2048 MiB in use, more than gpu_memory_below \(1024 MiB\)"):
+        with pytest.raises(
+            DirtyError, match=r"GPU 1: 2048 MiB in use, more than gpu_memory_below \(1024 MiB\)"
+        ):
             s.run.clean()
         smi("0, 3\\\\n1, [N/A]")
         assert any("GPU 1 does not tell" in note for note in s.run.clean().notes)
@@ -292,7 +307,7 @@ def test_gpu_memory_counts_where_nvidia_smi_is(rig: bed.Rig, session: Any) -> No
 
 
 def test_what_is_left_in_shared_memory_is_reported(rig: bed.Rig, session: Any) -> None:
-    rig.ct("printf 'import time; f=open(\"/dev/shm/rig-left\",\"w\"); time.sleep(600)' > /opt/shm.py")
+    rig.ct('printf \'import time; f=open("/dev/shm/rig-left","w"); time.sleep(600)\' > /opt/shm.py')
     rig.unit("/usr/bin/python3 /opt/shm.py --spec-type none")
     s = running(rig, session)
     rig.wait(lambda: rig.ct("ls /dev/shm"), "its file")

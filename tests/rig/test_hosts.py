@@ -31,7 +31,9 @@ ECHO = "import sys,json; print(json.dumps(sys.argv[1:]))"
 @pytest.fixture(params=["ssh", "jump", "pct", "sudo"])
 def road(request: pytest.FixtureRequest, rig: bed.Rig) -> Iterator[Host]:
     """Each road into the container."""
-    base = SshHost({"ssh": CT, "jump": "jumped", "pct": "root@10.77.0.2", "sudo": "op@10.77.0.129"}[request.param])
+    base = SshHost(
+        {"ssh": CT, "jump": "jumped", "pct": "root@10.77.0.2", "sudo": "op@10.77.0.129"}[request.param]
+    )
     wrap: dict[str, Callable[[SshHost], Host]] = {"pct": lambda h: PctHost(h, 129), "sudo": SudoHost}
     yield wrap[request.param](base) if request.param in wrap else base
     base.close()
@@ -44,7 +46,9 @@ def test_every_argument_arrives_as_it_was(road: Host) -> None:
 
 
 def test_both_streams_are_drained_and_stdin_arrives(road: Host) -> None:
-    got = road.run(["sh", "-c", "head -c 2000000 /dev/zero; head -c 2000000 /dev/zero >&2; exit 3"], timeout=20)
+    got = road.run(
+        ["sh", "-c", "head -c 2000000 /dev/zero; head -c 2000000 /dev/zero >&2; exit 3"], timeout=20
+    )
     assert (got.status, len(got.stdout), len(got.stderr)) == (3, 2_000_000, 2_000_000)
     assert road.run(["cat"], timeout=10, stdin=b"one\ntwo").stdout == "one\ntwo"
 
@@ -142,16 +146,25 @@ def test_another_key_and_an_unknown_one_are_refused_with_advice(rig: bed.Rig) ->
         with contextlib.closing(SshHost(CT)) as host, pytest.raises(NotRunError, match="ssh-keygen -R"):
             host.run(["true"], timeout=5)
         known.write_text("")
-        with contextlib.closing(SshHost(CT)) as host, pytest.raises(NotRunError, match="connect once by hand"):
+        with (
+            contextlib.closing(SshHost(CT)) as host,
+            pytest.raises(NotRunError, match="connect once by hand"),
+        ):
             host.run(["true"], timeout=5)
     finally:
         known.write_text(good)
-    with contextlib.closing(SshHost("nobody@10.77.0.129")) as host, pytest.raises(NotRunError, match="no key"):
+    with (
+        contextlib.closing(SshHost("nobody@10.77.0.129")) as host,
+        pytest.raises(NotRunError, match="no key"),
+    ):
         host.run(["true"], timeout=5)
 
 
 def test_sudo_that_would_ask_is_a_refusal_not_a_result(rig: bed.Rig) -> None:
-    with contextlib.closing(SshHost("guest@10.77.0.129")) as plain, pytest.raises(NotRunError, match="sudoers"):
+    with (
+        contextlib.closing(SshHost("guest@10.77.0.129")) as plain,
+        pytest.raises(NotRunError, match="sudoers"),
+    ):
         SudoHost(plain).run(["id"], timeout=10)
     with contextlib.closing(SshHost("op@10.77.0.129")) as plain:
         assert SudoHost(plain).run(["id", "-u"], timeout=10).stdout == "0\n"

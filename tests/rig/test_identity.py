@@ -22,7 +22,10 @@ def test_a_container_that_is_not_the_host_gets_nothing_killed(rig: bed.Rig, sess
     rig.pve("pct start 130")
     rig.ct("systemctl start sglang-qwen")
     s = session(hypervisor=wrong(130), cleanup='kill = ["service", "holders", "python"]').begin()
-    with pytest.raises(DirtyError, match=r"container 130 .* is not root@10\.77\.0\.129: their (boot id|PID namespace)s differ"):
+    with pytest.raises(
+        DirtyError,
+        match=r"container 130 .* is not root@10\.77\.0\.129: their (boot id|PID namespace)s differ",
+    ):
         s.run.clean()
     assert "running" in rig.pve("pct status 130")
     assert [entry.killed for entry in s.ledger.commands if entry.killed] == []
@@ -73,7 +76,9 @@ def test_a_hung_sshd_in_mid_run_is_gone_around(rig: bed.Rig, session: Any, bysta
         assert bystanders.missing(spare=()) == []
         s.run.close()
     finally:
-        rig.ct("kill -CONT $(systemctl show -p MainPID --value ssh); pkill -CONT -f '[s]shd: root'", check=False)
+        rig.ct(
+            "kill -CONT $(systemctl show -p MainPID --value ssh); pkill -CONT -f '[s]shd: root'", check=False
+        )
     assert rig.show("ActiveState") == "active"
 
 
@@ -129,7 +134,10 @@ def test_a_plain_user_with_sudo_proves_everything(rig: bed.Rig, session: Any, by
 
 def test_a_plain_user_without_sudo_cannot_stop_it_and_says_so(rig: bed.Rig, session: Any) -> None:
     rig.ct("systemctl start sglang-qwen")
-    for settings, said in ((False, "Access denied|Interactive authentication|could not be started"), (True, "sudoers")):
+    for settings, said in (
+        (False, "Access denied|Interactive authentication|could not be started"),
+        (True, "sudoers"),
+    ):
         host = f'[target.t.host]\nssh = "guest@10.77.0.129"\nsudo = {str(settings).lower()}\n'
         s = session(host=host, hypervisor="", within="2s").begin()
         with pytest.raises((BrokenError, DirtyError), match=said):

@@ -74,13 +74,18 @@ def test_the_suite_over_ssh_with_steps_1_2_3(real: Project) -> None:
     assert [case["config"]["steps"] for case in stored["cases"]] == [1, 2, 3]
     assert rig.show("ActiveState") == "active"
     assert rig.show("DropInPaths") == ""
-    said = real.pytest(*suite, "--spec-json=report.json", "--spec-inconclusive=pass")  # one start decides little
+    said = real.pytest(
+        *suite, "--spec-json=report.json", "--spec-inconclusive=pass"
+    )  # one start decides little
     assert "3 passed" in said
     assert "3 server starts" in said
     report = json.loads((real.folder / "report.json").read_text())
     assert all(case["metrics"]["tok_s"] > 0 for case in report["cases"])
     assert all(case["metrics"]["tokens_per_step"] > 1 for case in report["cases"])
-    assert {entry["host"] for entry in report["audit"]} >= {"root@10.77.0.129", "container 129 on root@10.77.0.2"}
+    assert {entry["host"] for entry in report["audit"]} >= {
+        "root@10.77.0.129",
+        "container 129 on root@10.77.0.2",
+    }
     assert [start["config"]["steps"] for start in report["starts"]] == [1, 2, 3]
     assert rig.show("ActiveState") == "active"
     assert "spec-type" not in rig.ct(f"tr '\\0' ' ' < /proc/{rig.show('MainPID')}/cmdline")

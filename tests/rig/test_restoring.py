@@ -41,7 +41,9 @@ def test_after_a_run_that_passes(project: Project) -> None:
 
 
 def test_after_a_run_that_fails_and_a_unit_that_was_down(project: Project) -> None:
-    (project.folder / "test_bench.py").write_text("def test_x(measurement):\n    assert measurement.tok_s < 0\n")
+    (project.folder / "test_bench.py").write_text(
+        "def test_x(measurement):\n    assert measurement.tok_s < 0\n"
+    )
     project.pytest("--spec-steps=0,1", status=1)
     assert as_found(project.rig, "inactive")
 
@@ -84,7 +86,7 @@ def test_a_run_after_kill_9_puts_the_unit_back_first(project: Project, session: 
     with pytest.raises(BrokenError, match=r"in use by .* \(pid \d+, since"):
         s.begin().run.clean()
     waiting = session()
-    waiting.run.check([s.config(0)], wait_lease_s=40)
+    waiting.run.check([s.config(0)], [1], wait_lease_s=40)
     assert any(text.startswith("waiting for root@10.77.0.129, which root@") for text in waiting.said)
     assert as_found(rig, "inactive")
     waiting.run.clean()

@@ -28,17 +28,31 @@ def ctl(rig: bed.Rig) -> Iterator[Systemctl]:
 
 
 @pytest.mark.parametrize("prefix", ["", "-", ":", "@"])
-def test_what_systemd_keeps_is_what_was_written_whatever_the_words(rig: bed.Rig, ctl: Systemctl, prefix: str) -> None:
+def test_what_systemd_keeps_is_what_was_written_whatever_the_words(
+    rig: bed.Rig, ctl: Systemctl, prefix: str
+) -> None:
     flags = {"-": ("ignore-failure",), ":": ("no-env-expand",)}.get(prefix, ())
     first = "my engine" if prefix == "@" else "/usr/bin/printf"
-    words = (first, *NASTY, "a\\x41b", "ünï\u2028code", "\x07bell", "$$5", "${BRACED} $PLAIN", "%n%%", "x" * 3000)
+    words = (
+        first,
+        *NASTY,
+        "a\\x41b",
+        "ünï\u2028code",
+        "\x07bell",
+        "$$5",
+        "${BRACED} $PLAIN",
+        "%n%%",
+        "x" * 3000,
+    )
     line = ExecStart("/usr/bin/printf", words, flags)
     ctl.write_dropin(f"[Service]\nExecStart=\nExecStart={line.line()}\n")
     ctl.do("daemon-reload", unit=False)
     assert ctl.exec_start() == (line,)
 
 
-def test_a_program_is_handed_exactly_the_words_of_the_unit_with_other_flags(rig: bed.Rig, session: Any) -> None:
+def test_a_program_is_handed_exactly_the_words_of_the_unit_with_other_flags(
+    rig: bed.Rig, session: Any
+) -> None:
     """Quotes, spaces, %-signs and variables of the unit survive; only speculation flags are replaced."""
     rig.ct(
         "cat > /usr/local/bin/show <<'EOT'\n#!/usr/bin/python3\nimport json,sys,time\n"
@@ -54,7 +68,18 @@ def test_a_program_is_handed_exactly_the_words_of_the_unit_with_other_flags(rig:
     service.start(FLAGS, 0)
     rig.wait(lambda: rig.ct("cat /tmp/rig.argv", check=False).endswith("]"), "its words")
     got = json.loads(rig.ct("cat /tmp/rig.argv"))
-    plain = ["-m", "a model.gguf", "--json", '{"k": "v w"}', "100%", "$5", "--port", "30000", "one two", "--alias"]
+    plain = [
+        "-m",
+        "a model.gguf",
+        "--json",
+        '{"k": "v w"}',
+        "100%",
+        "$5",
+        "--port",
+        "30000",
+        "one two",
+        "--alias",
+    ]
     assert got == [*plain, "x", "y", "--price", "$9", *FLAGS]
     assert rig.ct("cat /etc/systemd/system/sglang-qwen.service").count("n-max 9") == 1
     service.restore()
@@ -77,7 +102,9 @@ def test_our_drop_in_wins_over_an_override_and_stops_restarts_and_limits(rig: be
         service.stop(within_s=10)
     service.start(FLAGS, 0)
     assert rig.show("Restart") == "no"
-    assert shlex.join(FLAGS) in rig.ct("tr '\\0' ' ' < /proc/$(systemctl show -p MainPID --value sglang-qwen)/cmdline")
+    assert shlex.join(FLAGS) in rig.ct(
+        "tr '\\0' ' ' < /proc/$(systemctl show -p MainPID --value sglang-qwen)/cmdline"
+    )
     service.restore()
     assert rig.show("Restart") == "always"
     assert rig.show("DropInPaths") == "/etc/systemd/system/sglang-qwen.service.d/override.conf"
@@ -123,7 +150,10 @@ def test_a_full_disk_is_told_and_leaves_nothing(rig: bed.Rig, session: Any) -> N
     service.line()
     service.take_over()
     folder = "/run/systemd/system/sglang-qwen.service.d"
-    rig.ct(f"mkdir -p {folder}; mount -t tmpfs -o size=4k full {folder}; head -c 4096 /dev/zero > {folder}/x", check=False)
+    rig.ct(
+        f"mkdir -p {folder}; mount -t tmpfs -o size=4k full {folder}; head -c 4096 /dev/zero > {folder}/x",
+        check=False,
+    )
     try:
         with pytest.raises(BrokenError, match=r"drop-in .* could not be written: .*No space left"):
             service.start(FLAGS, 0)
@@ -171,7 +201,9 @@ def test_a_users_own_unit(rig: bed.Rig, session: Any) -> None:
     )
     run_as_op = "runuser -u op -- env XDG_RUNTIME_DIR=/run/user/1000 systemctl --user "
     rig.ct(run_as_op + "daemon-reload; " + run_as_op + "start sglang-qwen")
-    s = session(host='[target.t.host]\nssh = "op@10.77.0.129"\n', hypervisor="", service="user = true").begin()
+    s = session(
+        host='[target.t.host]\nssh = "op@10.77.0.129"\n', hypervisor="", service="user = true"
+    ).begin()
     proof = s.run.clean()
     assert any("partial proof" in note for note in proof.notes)
     server = s.run.start(s.config(2), 0)

@@ -67,7 +67,9 @@ def test_a_quoted_word_has_no_line_break_and_no_lone_percent_sign(word: str) -> 
     assert "%" not in quote(word).replace("%%", "")
 
 
-@given(st.lists(words, min_size=1), st.sampled_from([[], ["ignore-failure"], ["no-env-expand", "privileged"]]))
+@given(
+    st.lists(words, min_size=1), st.sampled_from([[], ["ignore-failure"], ["no-env-expand", "privileged"]])
+)
 def test_busctls_answer_is_read_whole(argv: list[str], flags: list[str]) -> None:
     row = ["/bin/x", argv, flags, 0, 0, 0, 0, 0, 0, 0]
     assert parse_exec_start(json.dumps({"type": "a(…)", "data": [row]})) == (
@@ -222,7 +224,12 @@ def test_the_users_ssh_configuration_is_honoured() -> None:
         " UserKnownHostsFile /k1 /k2\n IdentitiesOnly yes\nHost jump\n HostName 10.0.0.1\n"
     )
     end = resolve("gpu", config)
-    assert (end.hostname, end.user, end.port, end.known_as) == ("10.1.230.174", "root", 2222, "[10.1.230.174]:2222")
+    assert (end.hostname, end.user, end.port, end.known_as) == (
+        "10.1.230.174",
+        "root",
+        2222,
+        "[10.1.230.174]:2222",
+    )
     assert end.identities_only
     assert end.key_files == (str(Path("~/k").expanduser()),)
     assert end.known_hosts[:2] == (Path("/k1"), Path("/k2"))

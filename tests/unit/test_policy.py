@@ -23,7 +23,9 @@ def scan(*processes: Seen, road: frozenset[int] = frozenset()) -> Scan:
     return Scan(Identity("b", "4026"), True, GPU, everybody, road, (), by_pid)
 
 
-def told(p: Seen, policy: Policy = ALL, *, owned: bool = False, road: frozenset[int] = frozenset()) -> Verdict:
+def told(
+    p: Seen, policy: Policy = ALL, *, owned: bool = False, road: frozenset[int] = frozenset()
+) -> Verdict:
     return verdict(p, scan(p, road=road), policy, {p.key} if owned else set())
 
 
@@ -67,7 +69,10 @@ def test_owned_processes_go_with_the_default_and_others_do_not() -> None:
 
 
 def test_a_monitor_is_allowed_and_a_context_is_not() -> None:
-    assert told(Seen(5, 1, program="nvtop", held=("/dev/nvidia0", "/dev/nvidiactl")), Policy()) is Verdict.ALLOWED
+    assert (
+        told(Seen(5, 1, program="nvtop", held=("/dev/nvidia0", "/dev/nvidiactl")), Policy())
+        is Verdict.ALLOWED
+    )
     assert told(Seen(5, 1, program="python3", mapped=("/dev/nvidia-uvm",)), Policy()) is Verdict.FOREIGN
     assert told(Seen(5, 1, program="x", held=("/dev/kfd",)), Policy()) is Verdict.FOREIGN
 

@@ -1,0 +1,1 @@
+"""Answers of real engines, and how to read them."""
