@@ -144,7 +144,8 @@ def _service(key: str, service: ServiceTable) -> Iterator[str]:
     given += ["external"] if service.external else []
     if given not in (["systemd"], ["command"], ["start", "stop"], ["external"]):
         has = f"found {' and '.join(given)}" if given else "found none of them"
-        yield f"{key}: expected exactly one of systemd, command, start and stop together, external = true; {has}"
+        choices = "systemd, command, start and stop together, external = true"
+        yield f"{key}: expected exactly one of {choices}; {has}"
         return
     for name in ("command", "start", "stop", "exec"):
         yield from _argv(f"{key}.{name}", getattr(service, name), flags=name != "stop")
@@ -165,7 +166,8 @@ def _host(key: str, table: TargetTable) -> Iterator[str]:
     pinned = table.hypervisor.machine_id if table.hypervisor is not None else None
     if pinned is not None and not _MACHINE_ID.fullmatch(pinned):
         yield (
-            f"{key}.hypervisor.machine_id: {shown(pinned)} is not a machine id; it is what the container has in "
+            f"{key}.hypervisor.machine_id: {shown(pinned)} is not a machine id; it is what the container "
+            f"has in "
             "/etc/machine-id, 32 hexadecimal digits"
         )
 

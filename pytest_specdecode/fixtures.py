@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .hosts import Host
     from .measurement import Baseline, Measurement
     from .model import SpecConfig
-    from .run import Server
+    from .server import Server
     from .sweep import Sweep
 
 

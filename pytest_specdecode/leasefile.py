@@ -1,6 +1,7 @@
 """One run a machine: a lease that is a file with a heartbeat, under a lock.
 
-Standard library only and nothing beyond Python 3.9: sent to the machine in question. Files, in a folder that only
+Standard library only and nothing beyond Python 3.9: sent to the machine in question. Files, in a folder that
+only
 its owner can enter: ``lease.json`` (who, and when last heard of), ``beat-TOKEN`` (what the guard watches),
 ``guarded-TOKEN`` (the guard has put everything back; that run is over).
 """

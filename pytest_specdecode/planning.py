@@ -1,4 +1,6 @@
-"""``--spec-plan``: what a run would do, command by command, and whom it would kill. Looks; touches nothing."""
+"""``--spec-plan``: what a run would do, command by command, and whom it would kill. Looks; touches
+nothing.
+"""
 
 from __future__ import annotations
 

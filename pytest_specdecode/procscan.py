@@ -1,6 +1,7 @@
 """What one look over /proc says of every process that matters to a clean room: who it is, what it holds.
 
-Standard library only and nothing beyond Python 3.9: like :mod:`pytest_specdecode.procfs` this file is sent to the
+Standard library only and nothing beyond Python 3.9: like :mod:`pytest_specdecode.procfs` this file is sent
+to the
 machine in question. As a program it prints one JSON object for a query given as JSON.
 """
 

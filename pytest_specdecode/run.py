@@ -6,15 +6,14 @@ import contextlib
 import datetime as dt
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from . import __version__, cleanroom, machine
 from .config import Target
-from .engines import Counters, Engine, Launch, Settings
+from .engines import Launch
 from .engines.http import HttpxHttp
 from .engines.registry import load_engine
 from .errors import BrokenError, ConfigError, HostError
@@ -26,67 +25,13 @@ from .load.measure import measure
 from .load.requests import check_workload, workload_digest
 from .markers import Defaults
 from .model import Case, CaseStart, ServerStart, SpecConfig
-from .services import Service
+from .server import Server, answering
 from .services.portwatch import local_port
 from .services.registry import free_port, make_service
-from .startup import log_lines, verify, wait_ready
+from .startup import verify, wait_ready
 from .venue import Venue
 
 HELP_TIMEOUT_S = 60.0
-
-
-@contextlib.contextmanager
-def _answering() -> Iterator[None]:
-    """A machine that stops answering is a broken case, whoever asked it."""
-    try:
-        yield
-    except HostError as error:
-        raise BrokenError(str(error)) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A running, checked server: the ``spec_server`` fixture."""
-
-    start: ServerStart
-    url: str
-    model: str | None
-    engine: Engine
-    http: HttpxHttp
-    argv: tuple[str, ...]
-    reported: Settings
-    service: Service
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def start_id(self) -> str:
-        return self.start.id
-
-    @property
-    def config(self) -> SpecConfig:
-        return self.start.config
-
-    @property
-    def settings(self) -> Settings:
-        """What the engine itself says it runs."""
-        return self.reported
-
-    def counters(self) -> Counters:
-        """The engine's running totals, now."""
-        return self.engine.counters(self.http)
-
-    def log_tail(self, lines: int = 20) -> list[str]:
-        """The last lines of the engine's log."""
-        return self.service.log_tail(lines)
-
-    @_answering()
-    def instance(self) -> str:
-        return self.service.instance()
-
-    @_answering()
-    def died(self) -> str | None:
-        state = self.service.state()
-        return None if state.running else f"{state.detail}{log_lines(self.service)}"
 
 
 class Run:
@@ -227,7 +172,7 @@ class Run:
 
     # -- a start --------------------------------------------------------------------------------------
 
-    @_answering()
+    @answering()
     def clean(self) -> cleanroom.CleanProof:
         """Stop what runs and prove that nothing of it is left.
 
@@ -254,7 +199,7 @@ class Run:
             raise BrokenError(self._closed)
         self.host.lease.ensure()
 
-    @_answering()
+    @answering()
     def start(self, config: SpecConfig, restart: int) -> Server:
         """A server that is ready and runs ``config``.
 
@@ -330,7 +275,7 @@ class Run:
         }
         self.ledger.add(TargetRecord(self.target.name, self.machine, self.identity, self.context))
 
-    @_answering()
+    @answering()
     def measure(self, server: Server, case: Case, *, rounds: int | None = None) -> CaseStart:
         """One case on this server.
 

@@ -15,7 +15,8 @@ from .model import Case, CaseStart, Outcome
 from .options import Settings
 from .plan import Plan, Planned
 from .recording import Written
-from .run import Run, Server
+from .run import Run
+from .server import Server
 
 
 @dataclass(slots=True)

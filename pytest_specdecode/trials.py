@@ -15,7 +15,7 @@ from .measurement import ACCEPTED, Comparison, Measurement
 from .model import Outcome
 from .plan import Planned
 from .report.junit import properties
-from .run import Server
+from .server import Server
 from .state import State, Trial
 
 TRIAL = pytest.StashKey[Trial]()

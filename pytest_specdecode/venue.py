@@ -32,7 +32,9 @@ class Adopting(Protocol):
 
 
 class Venue:
-    """One machine over one session. ``site`` None: a machine of our own, with nothing on it to look out for."""
+    """One machine over one session. ``site`` None: a machine of our own, with nothing on it to look out
+    for.
+    """
 
     def __init__(self, target: Target, host: Host, sink: Sink) -> None:
         self._target = target
@@ -83,8 +85,10 @@ class Venue:
                 count = in_flight(http)
             if count:
                 raise BrokenError(
-                    f"{count:.0f} requests are in flight at {self._target.url}; stopping the service would cut "
-                    "them. Take it out of traffic first, or say that it is ours alone: service.exclusive = true"
+                    f"{count:.0f} requests are in flight at {self._target.url}; stopping the service "
+                    f"would cut "
+                    "them. Take it out of traffic first, or say that it is ours alone: service.exclusive "
+                    "= true"
                 )
         self._asked_about_traffic = True
 

@@ -1,6 +1,7 @@
 """A clean environment, proven: stop, kill what is ours, and look until nothing is left.
 
-The steps are data (:data:`STEPS`, :data:`SITE_STEPS`); :func:`clean` walks them. A step looks first, acts only if something is
+The steps are data (:data:`STEPS`, :data:`SITE_STEPS`); :func:`clean` walks them. A step looks first, acts
+only if something is
 found, and looks again until the deadline; there is no fixed sleep.
 """
 

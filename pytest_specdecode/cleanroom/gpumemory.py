@@ -51,7 +51,8 @@ def ask(host: Runner) -> tuple[GpuMemory, ...] | None:
         raise
     if result.status != 0:
         raise UnknownRunError(
-            f"{host.name}: nvidia-smi failed (status {result.status}): {(result.stdout or result.stderr).strip()[:300]}"
+            f"{host.name}: nvidia-smi failed (status {result.status}): "
+            f"{(result.stdout or result.stderr).strip()[:300]}"
         )
     try:
         return parse_gpu_memory(result.stdout)

@@ -63,7 +63,9 @@ class Site:
     # -- the proof ------------------------------------------------------------------------------------
 
     def foreign(self, service: object) -> list[str]:
-        """Holders that neither may be killed nor are all right: by our own look, by fuser, and from outside."""
+        """Holders that neither may be killed nor are all right: by our own look, by fuser, and from
+        outside.
+        """
         scan = self.scanner.look()
         found = self.sorted(service)
         self._tell(scan, found)
@@ -136,7 +138,8 @@ class Site:
         if unknown:
             self._note(f"GPU {', '.join(unknown)} does not tell its memory in use")
         return [
-            f"GPU {g.index}: {g.used / 2**20:.0f} MiB in use, more than gpu_memory_below ({floor / 2**20:.0f} MiB)"
+            f"GPU {g.index}: {g.used / 2**20:.0f} MiB in use, more than gpu_memory_below "
+            f"({floor / 2**20:.0f} MiB)"
             for g in used
             if g.used is not None and g.used >= floor
         ]

@@ -108,7 +108,8 @@ def _open(hop: Endpoint, via: Any, within_s: float) -> paramiko.SSHClient:
 def _advice(hop: Endpoint, error: Exception) -> str:
     if isinstance(error, paramiko.BadHostKeyException):
         return (
-            f"its host key ({error.key.get_name()}) is not the one on file: another machine answers there, or it "
+            f"its host key ({error.key.get_name()}) is not the one on file: another machine answers "
+            f"there, or it "
             f"was reinstalled. If you know why, ssh-keygen -R '{hop.known_as}' and connect once by hand"
         )
     if isinstance(error, paramiko.AuthenticationException):

@@ -45,6 +45,10 @@ class _Answer:
     folder: str
 
 
+def _quiet(text: str) -> None:
+    del text
+
+
 class Lease:
     """This run's claim to one host.
 
@@ -73,7 +77,7 @@ class Lease:
         """Whether it was ever ours."""
         return self._ok_at is not None
 
-    def take(self, *, wait_s: float = 0.0, say: Callable[[str], None] = lambda text: None) -> tuple[str, ...]:
+    def take(self, *, wait_s: float = 0.0, say: Callable[[str], None] = _quiet) -> tuple[str, ...]:
         """Take the lease and keep it. Tokens of dead runs whose guards still wait are returned.
 
         :raises BrokenError: when somebody else holds it for longer than ``wait_s``, naming them.
@@ -87,7 +91,8 @@ class Lease:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise BrokenError(
-                    f"{self._host.name} is in use by {answer.holder}; wait for it with --spec-wait-lease=10min"
+                    f"{self._host.name} is in use by {answer.holder}; wait for it with "
+                    f"--spec-wait-lease=10min"
                 )
             say(f"waiting for {self._host.name}, which {answer.holder} uses")
             time.sleep(min(1.0, left))
@@ -109,7 +114,8 @@ class Lease:
                 self._beat()
             except HostError as error:
                 raise BrokenError(
-                    f"the lease of {self._host.name} could not be renewed, so nothing more is done there: {error}"
+                    f"the lease of {self._host.name} could not be renewed, so nothing more is done "
+                    f"there: {error}"
                 ) from error
         if self._gone is not None:
             raise BrokenError(self._gone)
@@ -142,12 +148,14 @@ class Lease:
                 self._ok_at, self._gone = sent, None
             elif answer.guarded:
                 self._gone = (
-                    f"this run was not heard of for too long, and its guard on {self._host.name} has put the service "
+                    f"this run was not heard of for too long, and its guard on {self._host.name} has put "
+                    f"the service "
                     "back as it was found; nothing more is done there. Start the run again"
                 )
             elif self._ok_at is not None:
                 self._gone = (
-                    f"the lease of {self._host.name} was lost while the link was down; {answer.holder} has it "
+                    f"the lease of {self._host.name} was lost while the link was down; {answer.holder} "
+                    f"has it "
                     "now, and nothing more is done there. Start the run again when they are done"
                 )
             return answer

@@ -48,6 +48,7 @@ class PctHost:
 
     def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Child:
         """Never: what lives as long as the session is started over the machine's own road."""
+        del argv, env
         raise NotRunError(f"{self.name}: programs are not started through the hypervisor")
 
     def close(self) -> None:

@@ -39,7 +39,8 @@ class RoadHost:
         ssh: SshHost | None = None,
         trail: list[CommandRecord] | None = None,
     ) -> None:
-        """``machine_id``: pinned identity of ``back``; ``hypervisor``: where that starts; ``ssh``: carries tunnels;
+        """``machine_id``: pinned identity of ``back``; ``hypervisor``: where that starts; ``ssh``: carries
+        tunnels;
         ``trail``: shared by the roads."""
         self.own = own
         self.root = root or own
@@ -77,7 +78,8 @@ class RoadHost:
         return self.own.python
 
     def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> CommandResult:
-        """As :class:`~pytest_specdecode.hosts.Host` says. Only a command that is known not to have run takes the
+        """As :class:`~pytest_specdecode.hosts.Host` says. Only a command that is known not to have run takes
+        the
         second road; the first is tried again after a while."""
         if self.back is None:
             return self.root.run(argv, timeout=timeout, stdin=stdin)
@@ -150,14 +152,16 @@ class RoadHost:
         assert self.back is not None
         if self._pinned is not None and there.machine_id != self._pinned:
             raise UnprovenError(
-                f"{self.back.name} has machine id {there.machine_id or 'unreadable'}, not the pinned {self._pinned}: "
+                f"{self.back.name} has machine id {there.machine_id or 'unreadable'}, not the pinned "
+                f"{self._pinned}: "
                 "nothing may be killed there; check hypervisor.container and hypervisor.machine_id"
             )
         known = here or self._proven
         if known is None:
             if self._pinned is None:
                 raise UnprovenError(
-                    f"{self.name} does not answer, so that {self.back.name} cannot be proven to be the same machine: "
+                    f"{self.name} does not answer, so that {self.back.name} cannot be proven to be the "
+                    f"same machine: "
                     f"nothing was done there. Pin it to allow that: hypervisor.machine_id = "
                     f'"{there.machine_id}" (only if you know that it is the host)'
                 )
@@ -180,12 +184,14 @@ class RoadHost:
 def _different(name: str, here: Identity, other: str, there: Identity) -> str:
     if not (here.readable and there.readable):
         return (
-            f"boot id or PID namespace of {name} or {other} cannot be read, so it is not known whether they are the "
+            f"boot id or PID namespace of {name} or {other} cannot be read, so it is not known whether "
+            f"they are the "
             "same machine: nothing may be killed"
         )
     which = "boot id" if here.boot_id != there.boot_id else "PID namespace"
     return (
         f"{other} is not {name}: their {which}s differ "
-        f"({here.boot_id}/{here.namespace} and {there.boot_id}/{there.namespace}); nothing may be killed there. "
+        f"({here.boot_id}/{here.namespace} and {there.boot_id}/{there.namespace}); nothing may be killed "
+        f"there. "
         "Correct hypervisor.container, or the host's address"
     )

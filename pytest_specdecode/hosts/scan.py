@@ -18,7 +18,7 @@ from .ship import shipped
 _MODULES = ("pytest_specdecode.procfs", "pytest_specdecode.procscan")
 _WHO = (
     "for f in /proc/sys/kernel/random/boot_id /proc/1/ns/pid /etc/machine-id; do "
-    'if [ -L "$f" ] && [ "$f" != /etc/machine-id ]; then readlink "$f"; else cat "$f"; fi 2>/dev/null || echo; done'
+    'case $f in */ns/pid) readlink "$f";; *) cat "$f";; esac 2>/dev/null || echo; done'
 )
 """One line each, empty where it may not be read."""
 _SESSIONS = ("sshd", "sshd-session")
@@ -50,7 +50,8 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process at one moment. ``held`` and ``mapped`` are device nodes; ``inner`` its pids from the outermost
+    """A process at one moment. ``held`` and ``mapped`` are device nodes; ``inner`` its pids from the
+    outermost
     namespace that can be seen to its own."""
 
     pid: int

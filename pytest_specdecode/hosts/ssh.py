@@ -54,7 +54,9 @@ class SshHost:
         return "python3"
 
     def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> CommandResult:
-        """See :class:`~pytest_specdecode.hosts.Host`. A dead connection is replaced once, before the command."""
+        """See :class:`~pytest_specdecode.hosts.Host`. A dead connection is replaced once, before the
+        command.
+        """
         words = tuple(argv)
         begun = time.monotonic()
         deadline = begun + timeout
@@ -86,7 +88,9 @@ class SshHost:
         return self._channel(deadline, to=(host, port))
 
     def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Child:
-        """As :class:`~pytest_specdecode.hosts.Host` says: a supervisor over there ends it when the link ends."""
+        """As :class:`~pytest_specdecode.hosts.Host` says: a supervisor over there ends it when the link
+        ends.
+        """
         first = {
             "argv": list(argv),
             "env": dict(env or {}),
@@ -186,7 +190,9 @@ def _open(connection: Connection, deadline: float, to: tuple[str, int] | None) -
 
 
 def _drain(channel: paramiko.Channel, deadline: float) -> tuple[bytes, bytes]:
-    """Both streams to their ends. A child left behind in the background may hold them open for a moment only."""
+    """Both streams to their ends. A child left behind in the background may hold them open for a moment
+    only.
+    """
     streams = (bytearray(), bytearray())
     poller = select.poll()
     poller.register(channel.fileno(), select.POLLIN)

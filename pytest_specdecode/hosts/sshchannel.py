@@ -1,4 +1,6 @@
-"""A supervisor on the other side of an SSH connection. Implements :class:`~pytest_specdecode.hosts.child.Channel`."""
+"""A supervisor on the other side of an SSH connection. Implements
+:class:`~pytest_specdecode.hosts.child.Channel`.
+"""
 
 from __future__ import annotations
 

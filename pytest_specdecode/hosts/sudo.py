@@ -30,12 +30,15 @@ class SudoHost:
         return self.plain.python
 
     def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> CommandResult:
-        """As :class:`~pytest_specdecode.hosts.Host` says; a refusal of sudo itself is known not to have run."""
+        """As :class:`~pytest_specdecode.hosts.Host` says; a refusal of sudo itself is known not to have
+        run.
+        """
         words = tuple(argv)
         got = self.plain.run(("sudo", "-n", "--", *words), timeout=timeout, stdin=stdin)
         if got.status in {1, 127} and not got.stdout and _REFUSED.search(got.stderr):
             raise NotRunError(
-                f"{self.name}: {got.stderr.strip()}; allow it without a password in sudoers, or set sudo = false"
+                f"{self.name}: {got.stderr.strip()}; allow it without a password in sudoers, or set sudo "
+                f"= false"
             )
         return CommandResult(words, got.status, got.stdout, got.stderr, got.seconds)
 

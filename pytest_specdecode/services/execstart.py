@@ -25,7 +25,9 @@ _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0
 
 @dataclass(frozen=True, slots=True)
 class ExecStart:
-    """One command of a unit. ``argv`` has specifiers expanded and quotes removed, ``$VAR`` not yet replaced."""
+    """One command of a unit. ``argv`` has specifiers expanded and quotes removed, ``$VAR`` not yet
+    replaced.
+    """
 
     path: str
     argv: tuple[str, ...]
@@ -91,7 +93,9 @@ def variables(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def object_path(unit: str) -> str:
-    """The unit's object on the bus: every byte but letters and digits becomes ``_xx``; a leading digit, too."""
+    """The unit's object on the bus: every byte but letters and digits becomes ``_xx``; a leading digit,
+    too.
+    """
     label = "".join(
         chr(b) if chr(b).isascii() and chr(b).isalnum() and not (i == 0 and chr(b).isdigit()) else f"_{b:02x}"
         for i, b in enumerate(unit.encode())
@@ -100,7 +104,9 @@ def object_path(unit: str) -> str:
 
 
 def parse_environment_file(text: str) -> dict[str, str]:
-    """``NAME=value`` lines as systemd.exec(5) reads them, quotes apart: good enough to look for flags in it."""
+    """``NAME=value`` lines as systemd.exec(5) reads them, quotes apart: good enough to look for flags in
+    it.
+    """
     joined = re.sub(r"\\\n", "", text)
     found = {}
     for line in joined.splitlines():

@@ -15,7 +15,8 @@ _TIMEOUT_S = 20.0
 _FOLDER = "/run/specdecode"
 PREFIX = "specdecode-guard-"
 
-# A shell script, since people kill every Python on such machines. It counts its own seconds while the beat does
+# A shell script, since people kill every Python on such machines. It counts its own seconds while the beat
+# does
 # not change, so that no clock that is set matters.
 _SCRIPT = r"""
 folder=$1 token=$2 limit=$3 unit=$4 found=$5 dropin=$6
@@ -86,7 +87,8 @@ class Guard:
         ran = self._run(argv) if wrote.status == 0 else wrote
         if ran.status != 0:
             raise BrokenError(
-                f"{self._host.name}: the guard that would put {found.unit} back if we were cut off could not be "
+                f"{self._host.name}: the guard that would put {found.unit} back if we were cut off could "
+                f"not be "
                 f"started, so nothing was stopped: {ran.stderr.strip()[-300:]}"
             )
 

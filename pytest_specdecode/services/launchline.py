@@ -15,8 +15,8 @@ Strip = Callable[[Sequence[str]], tuple[str, ...]]
 
 def advice(unit: str) -> str:
     return (
-        f'say what to run instead: [target.….service] exec = ["python3", "-m", "…", "{{flags}}"] (the command that '
-        f"{unit} runs in the end, with the flags it always has)"
+        'say what to run instead: [target.….service] exec = ["python3", "-m", "…", "{flags}"] (the command '
+        f"that {unit} runs in the end, with the flags it always has)"
     )
 
 
@@ -27,13 +27,15 @@ def sole(unit: str, lines: Sequence[ExecStart]) -> ExecStart:
     """
     if len(lines) != 1:
         raise ConfigError(
-            f"{unit} has {len(lines)} ExecStart lines, so it is unclear which one takes the flags; {advice(unit)}"
+            f"{unit} has {len(lines)} ExecStart lines, so it is unclear which one takes the flags; "
+            f"{advice(unit)}"
         )
     return lines[0]
 
 
 def check_program(unit: str, line: ExecStart, shebang: str) -> None:
-    """Refuse what would not hand the flags on. ``shebang``: the first line of the program, as far as it is text.
+    """Refuse what would not hand the flags on. ``shebang``: the first line of the program, as far as it is
+    text.
 
     :raises ConfigError: for shells, shell scripts and container clients.
     """
@@ -45,7 +47,8 @@ def check_program(unit: str, line: ExecStart, shebang: str) -> None:
     if name in _SHELLS:
         what = "a shell line" if "-c" in words[:4] else "a shell script"
         raise ConfigError(
-            f"{unit} starts {what} ({' '.join(line.argv)[:200]}), whose flags cannot be rewritten safely; {advice(unit)}"
+            f"{unit} starts {what} ({' '.join(line.argv)[:200]}), whose flags cannot be rewritten "
+            f"safely; {advice(unit)}"
         )
     if name in _CONTAINERS:
         raise ConfigError(
@@ -55,7 +58,8 @@ def check_program(unit: str, line: ExecStart, shebang: str) -> None:
     interpreter = shebang.removeprefix("#!").split()[:3] if shebang.startswith("#!") else []
     if any(part.rpartition("/")[2] in _SHELLS for part in interpreter):
         raise ConfigError(
-            f"{unit} starts {line.path}, a wrapper script ({shebang.strip()}), whose flags cannot be rewritten "
+            f"{unit} starts {line.path}, a wrapper script ({shebang.strip()}), whose flags cannot be "
+            f"rewritten "
             f"safely; {advice(unit)}"
         )
 
@@ -71,7 +75,8 @@ def check_variables(unit: str, line: ExecStart, environment: Mapping[str, str], 
         words = tuple(environment.get(name, "").split())
         if words and tuple(strip((line.argv[0], *words))) != (line.argv[0], *words):
             raise ConfigError(
-                f"{unit} takes speculation flags from the variable ${name} ({environment[name][:200]}), where they cannot be "
+                f"{unit} takes speculation flags from the variable ${name} ({environment[name][:200]}), "
+                f"where they cannot be "
                 f"rewritten safely; take them out of it, or {advice(unit)}"
             )
 

@@ -16,7 +16,9 @@ DROPIN = "zzz-specdecode.conf"
 
 
 class Systemctl:
-    """One unit of one manager: the system's, or with ``user`` the one of the user that ``host`` logs in as."""
+    """One unit of one manager: the system's, or with ``user`` the one of the user that ``host`` logs in
+    as.
+    """
 
     def __init__(self, host: Runner, unit: str, *, user: bool = False) -> None:
         self.host = host
@@ -89,8 +91,8 @@ class Systemctl:
     def write_dropin(self, text: str) -> None:
         """:raises BrokenError: when it could not be written whole; nothing is left of it then."""
         script = (
-            'umask 022; mkdir -p "${1%/*}" && cat > "$1.new" && mv -f "$1.new" "$1" || { s=$?; rm -f "$1.new"; '
-            "exit $s; }"
+            'umask 022; mkdir -p "${1%/*}" && cat > "$1.new" && mv -f "$1.new" "$1" '
+            '|| { s=$?; rm -f "$1.new"; exit $s; }'
         )
         result = self._run("sh", "-c", script, "sh", self.dropin, stdin=text.encode())
         if result.status != 0:
@@ -119,7 +121,9 @@ class Systemctl:
         return result
 
     def reset_failed(self) -> None:
-        """Forget failures and counted starts; a unit that is not loaded has none, and says so with status 1."""
+        """Forget failures and counted starts; a unit that is not loaded has none, and says so with status
+        1.
+        """
         self._run(*self.prefix("systemctl"), "reset-failed", "--", self.unit)
 
     def journal(self, invocation: str, lines: int) -> list[str]:

@@ -12,7 +12,6 @@ from ..config import Target
 from ..engines.registry import load_engine
 from ..errors import BrokenError, ConfigError, HostError, SpecDecodeError, UnknownRunError
 from ..hosts import Host
-from ..hosts.processes import Key
 from ..hosts.reaper import Reaper
 from ..hosts.redaction import redact_text
 from ..hosts.roads import RoadHost
@@ -22,6 +21,7 @@ from . import ServiceState
 from .execstart import ExecStart, literal, parse_environment_file
 from .guard import Found, Guard, guard_of
 from .launchline import Strip, check_program, check_variables, dropin_text, sole
+from .ownership import Ownership
 from .systemctl import DROPIN, Systemctl
 from .template import FLAGS, expand
 from .units import UnitState, environment_files
@@ -70,15 +70,11 @@ class SystemdService:
         self._permit = permit
         self._make_guard = guard
         self._secrets = frozenset(secrets)
-        self._protect = (*PROTECTED, *protect)
+        self._ours = Ownership((*PROTECTED, *protect))
         self._line: ExecStart | None = None
         self._found: UnitState | None = None
         self._guard: Guard | None = None
         self._started = ""
-        self._invocations: set[str] = set()
-        self._recorded: set[Key] = set()
-        self._shm: set[str] = set()
-        self._cgroup = ""
 
     @classmethod
     def of(cls, target: Target, host: Host) -> SystemdService:
@@ -128,7 +124,6 @@ class SystemdService:
             self._ctl.unit = state["Id"]
         if state["Type"] == "oneshot":
             raise ConfigError(f"{self.unit} is of Type=oneshot, which is no running service")
-        self._cgroup = state.cgroup
         if self._replace is not None:
             argv = tuple(w for w in self._replace if w != FLAGS)
             return ExecStart(argv[0], argv)
@@ -148,7 +143,9 @@ class SystemdService:
         return self._planned(flags, port).argv
 
     def _planned(self, flags: Sequence[str], port: int) -> ExecStart:
-        """The unit's command with these flags. Words of ours are literal, the unit's own keep their ``$VAR``."""
+        """The unit's command with these flags. Words of ours are literal, the unit's own keep their
+        ``$VAR``.
+        """
         line = self.line()
         if self._replace is not None:
             argv = expand(self._replace, (*self._extra, *flags), port, key="service.exec")
@@ -187,7 +184,7 @@ class SystemdService:
             guard.start(wanted, self._ctl.prefix("systemd-run"))
         self._guard = guard
         self._found = found
-        self._remember(found)
+        self._ours.remember(found)
 
     def adopt(self) -> None:
         """Remove a drop-in of a run that died without its guard, and read the unit's own command anew."""
@@ -204,7 +201,8 @@ class SystemdService:
         if will_run != (planned,):
             others = [p for p in self._ctl.show()["DropInPaths"].split() if not p.endswith(DROPIN)]
             raise BrokenError(
-                f"{self.unit}: systemd would run {' ; '.join(line.line() for line in will_run)[:500]!r} instead of "
+                f"{self.unit}: systemd would run {' ; '.join(line.line() for line in will_run)[:500]!r} "
+                f"instead of "
                 f"{planned.line()[:500]!r}; look at its drop-ins: {', '.join(others) or 'none'}"
             )
 
@@ -215,7 +213,7 @@ class SystemdService:
             fresh = bool(state.invocation) and state.invocation != before
             if fresh:
                 self._started = state.invocation
-                self._remember(state)
+                self._ours.remember(state)
             if fresh and state.active:
                 return
             waited = time.monotonic() - begin
@@ -232,11 +230,6 @@ class SystemdService:
         lines = self.log_tail(12)
         return "\nlast log lines:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
-    def _remember(self, state: UnitState) -> None:
-        if state.invocation:
-            self._invocations.add(state.invocation)
-        self._cgroup = state.cgroup or self._cgroup
-
     def state(self) -> ServiceState:
         state = self._ctl.show()
         if state.active and not state.respawning and state.invocation == (self._started or state.invocation):
@@ -252,15 +245,13 @@ class SystemdService:
         """Ask systemd, wait until the unit is down and its cgroup empty, or time is up."""
         self.take_over()
         state = self._ctl.show()
-        self._remember(state)
+        self._ours.remember(state)
         if state.active:
             self.record()
         self._permit()
         self._started = ""
-        try:
+        with contextlib.suppress(UnknownRunError):  # whether it arrived shows below
             self._ctl.do("stop", "--no-block")
-        except UnknownRunError:
-            pass  # whether it arrived shows below
         deadline = time.monotonic() + within_s
         while not self._ctl.show().stopped and time.monotonic() < deadline:
             time.sleep(_POLL_S)
@@ -271,33 +262,13 @@ class SystemdService:
     def record(self) -> None:
         """Remember what descends from the unit now: a child that renames itself and leaves is still ours."""
         self._scanner.forget()
-        scan = self._scanner.look()
-        roots = [p.pid for p in scan.processes if self._in_unit(p)]
-        self._recorded |= scan.descendants(roots)
-        self._shm |= {path for p in self.owned(scan) for path in p.shm}
-
-    def _in_unit(self, p: Seen) -> bool:
-        inside = bool(self._cgroup) and any(
-            c == self._cgroup or c.startswith(self._cgroup + "/") for c in p.cgroups
-        )
-        return inside or (bool(p.invocation) and p.invocation in self._invocations)
+        self._ours.record(self._scanner.look())
 
     def owned(self, scan: Scan) -> tuple[Seen, ...]:
-        """Living processes that are this unit's: in its cgroup, with the id of one of its starts in their
-        environment, or recorded as a descendant of such. Not those that are spared by name."""
-        return tuple(
-            p
-            for p in scan.processes
-            if p.alive
-            and (self._in_unit(p) or p.key in self._recorded)
-            and not p.is_one_of(self._protect)
-            and p.pid not in scan.road
-        )
+        return self._ours.owned(scan)
 
     def left_in_memory(self, scan: Scan) -> tuple[str, ...]:
-        """Files in /dev/shm that its processes had and nobody has now."""
-        used = {path for p in scan.processes for path in p.shm}
-        return tuple(sorted(self._shm & set(scan.shm) - used))
+        return self._ours.left_in_memory(scan)
 
     def leftovers(self) -> Mapping[int, str]:
         state, scan = self._ctl.show(), self._scanner.look()
@@ -329,7 +300,7 @@ class SystemdService:
 
     def stop_plan(self) -> list[tuple[str, ...]]:
         """Commands of the first stop, the guard's start included."""
-        self._remember(self._ctl.show())
+        self._ours.remember(self._ctl.show())
         guard = (*self._ctl.prefix("systemd-run"), "--unit=specdecode-guard-…", "/bin/sh", "guard", self.unit)
         return [guard, self._ctl.words("stop", "--no-block")]
 

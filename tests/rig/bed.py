@@ -173,7 +173,8 @@ class Rig:
         self.ct(
             "systemctl stop 'by-*' 'specdecode-guard-*'; systemctl kill -s KILL sglang-qwen 2>/dev/null; "
             "systemctl stop sglang-qwen; pkill -9 -f '[s]glang::|[s]erve.py'; pkill -9 -x sleep; "
-            "rm -rf /run/specdecode /run/systemd/system/*.d /etc/systemd/system/sglang-qwen.service.d /tmp/rig.*; "
+            "rm -rf /run/specdecode /run/systemd/system/*.d /etc/systemd/system/sglang-qwen.service.d "
+            "/tmp/rig.*; "
             "systemctl is-active -q ssh || systemctl start ssh; systemctl reset-failed; true",
             check=False,
         )

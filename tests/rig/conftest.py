@@ -80,10 +80,10 @@ def _bed() -> Iterator[bed.Rig]:
 
 
 @pytest.fixture
-def rig(_bed: bed.Rig) -> Iterator[bed.Rig]:
+def rig(_bed: bed.Rig) -> bed.Rig:
     """The rig, tidy: unit stopped and as written by default, nothing else on the machines."""
     _bed.reset()
-    yield _bed
+    return _bed
 
 
 def toml(
@@ -120,7 +120,7 @@ class Session:
 
     @staticmethod
     def config(steps: int) -> Any:
-        from pytest_specdecode.model import SpecConfig  # noqa: PLC0415
+        from pytest_specdecode.model import SpecConfig
 
         return SpecConfig.of(steps, algorithm="ngram-mod")
 

@@ -1,6 +1,7 @@
 """The rig's engine: holds the GPUs' device nodes, then serves as the fake engine does.
 
-``RIG_SERVE``: words that change how it ends: ``ignore-term``, ``no-devices``, ``exit-3`` (at once), ``child`` (a
+``RIG_SERVE``: words that change how it ends: ``ignore-term``, ``no-devices``, ``exit-3`` (at once),
+``child`` (a
 child that outlives it, renamed and in a session of its own, holds the devices).
 """
 
@@ -19,7 +20,7 @@ SERVER = Path(__file__).parents[1] / "fake" / "server.py"
 
 
 def hold() -> list[object]:
-    return [open(path, "r+b", 0) for path in sorted(glob.glob("/dev/nvidia*"))]  # noqa: SIM115, PTH123, PTH207
+    return [open(path, "r+b", 0) for path in sorted(glob.glob("/dev/nvidia*"))]  # noqa: PTH123, PTH207
 
 
 def stay(title: str) -> None:
@@ -27,7 +28,7 @@ def stay(title: str) -> None:
     if os.fork():
         return
     os.setsid()
-    import setproctitle  # type: ignore[import-not-found]  # noqa: PLC0415
+    import setproctitle  # type: ignore[import-not-found]
 
     held = hold()
     setproctitle.setproctitle(title)

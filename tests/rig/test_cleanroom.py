@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,23 +176,18 @@ def test_a_mapped_file_is_a_hold(rig: bed.Rig, session: Any) -> None:
 def frozen(rig: bed.Rig, pid: int) -> Iterator[None]:
     """In the freezer: alive, holding, deaf to SIGKILL."""
     outer = next(int(p) for p in _host_pids() if _inner(p)[-1:] == [pid] and len(_inner(p)) == 3)
-    box = "/sys/fs/cgroup/freezer/rig-frozen"
-    subprocess.run(["mkdir", "-p", box], check=True)
-    with open(f"{box}/cgroup.procs", "w") as f:
-        f.write(str(outer))
-    with open(f"{box}/freezer.state", "w") as f:
-        f.write("FROZEN")
+    box = Path("/sys/fs/cgroup/freezer/rig-frozen")
+    box.mkdir(exist_ok=True)
+    (box / "cgroup.procs").write_text(str(outer))
+    (box / "freezer.state").write_text("FROZEN")
     try:
         yield
     finally:
-        with open(f"{box}/freezer.state", "w") as f:
-            f.write("THAWED")
+        (box / "freezer.state").write_text("THAWED")
 
 
 def _host_pids() -> list[str]:
-    return subprocess.run(
-        "ls /proc | grep -E '^[0-9]+$'", shell=True, capture_output=True, text=True
-    ).stdout.split()
+    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def _inner(pid: str) -> list[int]:
@@ -222,7 +218,7 @@ def test_a_frozen_stray_is_named_with_what_was_tried(rig: bed.Rig, session: Any)
 
 
 def test_a_process_that_comes_back_is_named_with_who_starts_it(rig: bed.Rig, session: Any) -> None:
-    rig.start(f"/bin/sh -c 'while :; do (exec 3</dev/nvidia-uvm; exec sleep 601); done'")
+    rig.start("/bin/sh -c 'while :; do (exec 3</dev/nvidia-uvm; exec sleep 601); done'")
     rig.wait(lambda: holding(rig), "the holder")
     s = session(within="4s", cleanup='kill = ["holders"]').begin()
     with pytest.raises(
@@ -251,7 +247,8 @@ def test_a_holder_in_another_container_is_seen_from_outside_and_left_alone(
 
 def test_the_case_studys_own_scenario(rig: bed.Rig, session: Any, bystanders: Bystanders) -> None:
     """One process that holds six device files: found, killed once, reported once; the next start works."""
-    code = "import time; f=[open('/dev/nvidia'+n,'r+b',0) for n in ('0','1','2','3','ctl','-uvm')]; time.sleep(600)"
+    six = "('0','1','2','3','ctl','-uvm')"
+    code = f"import time; f=[open('/dev/nvidia'+n,'r+b',0) for n in {six}]; time.sleep(600)"
     pid = rig.start(f'/usr/bin/python3 -c "{code}"')
     rig.wait(lambda: str(pid) in holding(rig).split(), "the holder")
     s = running(rig, session, cleanup='kill = ["service", "holders", "python"]')
@@ -282,7 +279,8 @@ def test_fuser_missing_is_said_and_the_other_look_decides(rig: bed.Rig, session:
 def test_gpu_memory_counts_where_nvidia_smi_is(rig: bed.Rig, session: Any) -> None:
     def smi(text: str, status: int = 0) -> None:
         rig.ct(
-            f"printf '#!/bin/sh\\necho \"{text}\"\\nexit {status}\\n' > /usr/bin/nvidia-smi; chmod +x /usr/bin/nvidia-smi"
+            f"printf '#!/bin/sh\\necho \"{text}\"\\nexit {status}\\n' > /usr/bin/nvidia-smi; chmod +x "
+            f"/usr/bin/nvidia-smi"
         )
 
     try:
@@ -322,12 +320,13 @@ def test_requests_in_flight_are_not_cut_unless_the_service_is_ours_alone(rig: be
     client = subprocess.Popen(
         [
             sys.executable, "-c",
-            "import httpx; httpx.post('http://10.77.0.129:30000/v1/completions', timeout=60, trust_env=False, "
+            "import httpx; httpx.post('http://10.77.0.129:30000/v1/completions', timeout=60, "
+            "trust_env=False, "
             "json={'prompt': 'x', 'max_tokens': 4000, 'ignore_eos': True, 'stream': False})",
         ]
     )  # fmt: skip
     try:
-        rig.wait(lambda: _busy(), "the request")
+        rig.wait(_busy, "the request")
         with pytest.raises(BrokenError, match=r"requests are in flight .*exclusive = true"):
             session().begin().run.clean()
         assert rig.show("ActiveState") == "active"
@@ -338,7 +337,7 @@ def test_requests_in_flight_are_not_cut_unless_the_service_is_ours_alone(rig: be
 
 
 def _busy() -> bool:
-    import httpx  # noqa: PLC0415
+    import httpx
 
     try:
         text = httpx.get("http://10.77.0.129:30000/metrics", timeout=5, trust_env=False).text

@@ -22,7 +22,8 @@ from . import bed
 
 CT = "root@10.77.0.129"
 NASTY = [
-    "a b", "it's", 'say "hi"', "two\nlines", "$HOME `id` $(id) ${x}", "\\", "\\n", "", "*", "é ∞", "-n", "--", "tab\t!",
+    "a b", "it's", 'say "hi"', "two\nlines", "$HOME `id` $(id) ${x}", "\\", "\\n", "", "*", "é ∞", "-n", "--",
+    "tab\t!",
     "~root", "a;b&c|d>e", "#x", "{flags}", "%i", "'", '"',
 ]  # fmt: skip
 ECHO = "import sys,json; print(json.dumps(sys.argv[1:]))"
@@ -87,7 +88,7 @@ def test_a_lost_link_in_mid_command_is_unknown_and_the_next_command_reconnects(r
             host.run(["sh", "-c", "echo x > /tmp/rig.ran; sleep 5"], timeout=2)
         assert time.monotonic() - begin < 5
         assert rig.ct("cat /tmp/rig.ran") == "x\n"
-        with pytest.raises(NotRunError, match="no answer in time|no channel"):
+        with pytest.raises(NotRunError, match=r"no answer in time|no channel"):
             host.run(["sh", "-c", "echo y > /tmp/rig.ran"], timeout=2)
         rig.pve("ip link set veth129i0 up")
         assert rig.ct("cat /tmp/rig.ran") == "x\n"

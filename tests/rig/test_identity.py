@@ -45,7 +45,7 @@ def test_an_unknown_container_leaves_the_machines_own_road(rig: bed.Rig, session
 def test_with_sshd_down_from_the_start_only_a_pinned_container_is_touched(rig: bed.Rig, session: Any) -> None:
     rig.ct("systemctl start sglang-qwen; systemctl stop ssh")
     s = session(within="3s").begin()
-    with pytest.raises((BrokenError, DirtyError), match="hypervisor.machine_id = "):
+    with pytest.raises((BrokenError, DirtyError), match=r"hypervisor\.machine_id = "):
         s.run.clean()
     assert rig.show("ActiveState") == "active"
     s.run.close()
@@ -86,7 +86,7 @@ def test_a_container_that_is_stopped_is_broken_in_time(rig: bed.Rig, session: An
     s = session(within="5s").begin()
     rig.container("stop")
     begin = time.monotonic()
-    with pytest.raises(BrokenError, match="not running|no SSH connection|does not answer"):
+    with pytest.raises(BrokenError, match=r"not running|no SSH connection|does not answer"):
         s.run.clean()
     assert time.monotonic() - begin < 30
     s.run.close()
@@ -100,7 +100,7 @@ def test_a_container_that_stops_under_the_clean_up(rig: bed.Rig, session: Any) -
     rig.ct("systemctl start sglang-qwen")
     s = session(within="6s").begin()
     rig.pve("(sleep 1.5; pct stop 129) >/dev/null 2>&1 &")
-    with pytest.raises((BrokenError, DirtyError), match="not running|no SSH|may have run|cannot prove"):
+    with pytest.raises((BrokenError, DirtyError), match=r"not running|no SSH|may have run|cannot prove"):
         s.run.clean()
 
 
@@ -112,7 +112,7 @@ def test_another_host_key_is_broken_and_nothing_is_touched(rig: bed.Rig, session
     known.write_text("10.77.0.129" + lines[0][lines[0].index(" ") :] + "\n" + lines[0] + "\n")
     try:
         s = session(hypervisor="").begin()
-        with pytest.raises(BrokenError, match="its host key .* is not the one on file"):
+        with pytest.raises(BrokenError, match=r"its host key .* is not the one on file"):
             s.run.clean()
         s.run.close()
     finally:

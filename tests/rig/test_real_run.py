@@ -48,11 +48,12 @@ restarts = 1
 def real(rig: bed.Rig, tmp_path: Path) -> Project:
     """A project whose target is llama.cpp with Gemma 3 270M, on the container's loopback address only."""
     pytest.importorskip("xllamacpp", reason="the demo extra is not installed")
-    from pytest_specdecode.demo.model import ensure_model  # noqa: PLC0415
+    from pytest_specdecode.demo.model import ensure_model
 
     model = ensure_model(rig.model)
     rig.unit(
-        f"{sys.executable} -m pytest_specdecode.launchers.llama_server -m {model} --alias gemma --host 127.0.0.1 "
+        f"{sys.executable} -m pytest_specdecode.launchers.llama_server -m {model} --alias gemma --host "
+        f"127.0.0.1 "
         "--port 30000 -c 512 -np 2 -t 1 -tb 1 --metrics --slots --no-ui",
         more=f"Environment=PYTHONPATH={bed.ROOT}",
     )

@@ -75,7 +75,9 @@ def test_after_kill_9_the_guard_does_it(project: Project) -> None:
 
 
 def test_a_run_after_kill_9_puts_the_unit_back_first(project: Project, session: Any) -> None:
-    """The dead run's guard still waits: it is told to act now, so that what was found stays what was found."""
+    """The dead run's guard still waits: it is told to act now, so that what was found stays what was
+    found.
+    """
     rig = project.rig
     project.configure(service="env = { FAKE_ENGINE = '{\"load_s\": 60}' }\n")
     run = project.start("--spec-steps=1")
@@ -95,7 +97,9 @@ def test_a_run_after_kill_9_puts_the_unit_back_first(project: Project, session: 
 
 
 def test_after_the_link_is_lost_for_good(rig: bed.Rig, session: Any) -> None:
-    """No second road: the guard puts the unit back, and the run that comes back ends broken, touching nothing."""
+    """No second road: the guard puts the unit back, and the run that comes back ends broken, touching
+    nothing.
+    """
     rig.ct("systemctl start sglang-qwen")
     s = session(hypervisor="", service="guard_after = '5s'", within="2s").begin()
     s.run.clean()
@@ -121,7 +125,9 @@ def test_after_the_link_is_lost_for_good(rig: bed.Rig, session: Any) -> None:
 
 
 def test_with_a_second_road_the_run_goes_on(rig: bed.Rig, session: Any) -> None:
-    """The container's network is down; the hypervisor answers: heartbeat, stop, kill, proof and restoring go that way."""
+    """The container's network is down; the hypervisor answers: heartbeat, stop, kill, proof and restoring go
+    that way.
+    """
     rig.unit(serve="child", more="KillMode=process")
     rig.ct("systemctl start sglang-qwen")
     rig.wait(lambda: rig.ct("pgrep -f '[s]glang::scheduler_TP0'", check=False), "the child")

@@ -56,10 +56,12 @@ def test_a_program_is_handed_exactly_the_words_of_the_unit_with_other_flags(
     """Quotes, spaces, %-signs and variables of the unit survive; only speculation flags are replaced."""
     rig.ct(
         "cat > /usr/local/bin/show <<'EOT'\n#!/usr/bin/python3\nimport json,sys,time\n"
-        "json.dump(sys.argv[1:], open('/tmp/rig.argv','w'))\ntime.sleep(600)\nEOT\nchmod +x /usr/local/bin/show"
+        "json.dump(sys.argv[1:], open('/tmp/rig.argv','w'))\ntime.sleep(600)\nEOT\nchmod +x "
+        "/usr/local/bin/show"
     )
     rig.unit(
-        '/usr/local/bin/show -m "a model.gguf" --json \'{"k": "v w"}\' 100%% $$5 --spec-type ngram-mod --port 30000 '
+        '/usr/local/bin/show -m "a model.gguf" --json \'{"k": "v w"}\' 100%% $$5 --spec-type ngram-mod '
+        "--port 30000 "
         "${WORD} --spec-ngram-mod-n-max 9 --alias $TWO",
         more='Environment="WORD=one two" "TWO=x y"',
     )
@@ -91,7 +93,8 @@ def test_our_drop_in_wins_over_an_override_and_stops_restarts_and_limits(rig: be
     rig.unit(more="Restart=always\nRestartSec=0\nStartLimitBurst=2")
     rig.ct(
         "mkdir -p /etc/systemd/system/sglang-qwen.service.d; printf '[Service]\\nExecStart=\\nExecStart="
-        f"{bed.SERVE} --alias override --spec-type none\\n' > /etc/systemd/system/sglang-qwen.service.d/override.conf;"
+        f"{bed.SERVE} --alias override --spec-type none\\n' > "
+        f"/etc/systemd/system/sglang-qwen.service.d/override.conf;"
         "systemctl daemon-reload"
     )
     service = session().run.service
@@ -129,9 +132,14 @@ def test_a_start_that_fails_says_so_at_once_with_the_journals_last_lines(rig: be
     rig.unit("/no/such/program", serve="")
     s = session(service='exec = ["/no/such/program", "{flags}"]')
     with pytest.raises(BrokenError, match=r"(?s)exit status 203"):
-        s.run.service.start((), 0)
-        s.run.service.state().running or pytest.fail("unreachable")
+        _start_and_look(s.run.service)
     s.run.service.restore()
+
+
+def _start_and_look(service: Any) -> None:
+    """Whichever comes first: the start that fails, or the state that says how it ended."""
+    service.start((), 0)
+    raise BrokenError(service.state().detail)
 
 
 def test_somebody_who_restarts_the_unit_changes_the_instance(rig: bed.Rig, session: Any) -> None:

@@ -194,7 +194,7 @@ def test_maps_name_each_file_once() -> None:
 
 @given(st.text())
 def test_what_is_no_scan_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError, match="scan|Expecting|Extra|JSON"):
+    with pytest.raises(ValueError, match=r"scan|Expecting|Extra|JSON"):
         parse_scan(text)
 
 
@@ -220,7 +220,8 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
 def test_the_users_ssh_configuration_is_honoured() -> None:
     config = paramiko.SSHConfig.from_text(
-        "Host gpu\n HostName 10.1.230.174\n User root\n Port 2222\n IdentityFile ~/k\n ProxyJump ops@jump:2200\n"
+        "Host gpu\n HostName 10.1.230.174\n User root\n Port 2222\n IdentityFile ~/k\n ProxyJump "
+        "ops@jump:2200\n"
         " UserKnownHostsFile /k1 /k2\n IdentitiesOnly yes\nHost jump\n HostName 10.0.0.1\n"
     )
     end = resolve("gpu", config)

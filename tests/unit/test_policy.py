@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -138,9 +140,8 @@ def test_identity_needs_both_and_needs_to_be_read() -> None:
 def test_a_process_is_asked_then_killed_and_one_that_comes_back_is_named() -> None:
     sent: list[tuple[str, tuple[tuple[int, int], ...]]] = []
 
-    def send(number: object, keys: object) -> Signalled:
-        keys = tuple(keys)  # type: ignore[call-overload]
-        sent.append((getattr(number, "name", ""), keys))
+    def send(number: signal.Signals, keys: Sequence[tuple[int, int]]) -> Signalled:
+        sent.append((number.name, tuple(keys)))
         return Signalled(tuple(pid for pid, _ in keys), {})
 
     reaper = Reaper(send, grace_s=0)
