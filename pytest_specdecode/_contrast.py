@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from ._noise import CLEAN, NIGHT_SD_ALARM, NIGHT_SD_PASS, Noise, Sample, residuals, round_noise
 from ._stats import f_quantile, t_quantile
@@ -80,17 +79,16 @@ def _start_noise(
     now: Sequence[Sample], before: Sequence[Sample], noise: Noise, round_sd: float
 ) -> tuple[_Spread, tuple[str, ...]]:
     """How starts of this case vary, and what is to be said of it."""
-    notes: tuple[str, ...] = ()
     df = noise.start_df or noise.round_df
-    if not noise.start_df:
-        where = "sessions" if noise.night_df else "rounds"
-        notes = (f"no two baseline starts share a session: the noise between starts is that of its {where}",)
+    notes = () if noise.start_df else (_stand_in(noise),)
     steady = [s for s in now if s.rounds.above <= CLEAN * round_sd]
     rest, now_df = residuals(steady)
     now_squares = sum(d * d for _, d in rest)
     rest, before_df = residuals([s for s in before if s.rounds.above <= CLEAN * round_sd])
     own_squares, own_df = now_squares + sum(d * d for _, d in rest), now_df + before_df
-    typical = max(fmean(noise.start_variance(s.rounds.n) for s in (*now, *before)), NEGLIGIBLE**2)
+    everything = [*now, *before]
+    typical = sum(noise.start_variance(s.rounds.n) for s in everything) / len(everything)
+    typical = max(typical, NEGLIGIBLE**2)
     unsteady = "its starts differ far more than the baseline's: their own noise is used"
     noisier = "noisier than the target's other cases: its own noise is used"
     for squares, own, level, note in (
@@ -105,10 +103,16 @@ def _start_noise(
     return _Spread(noise, df + now_df, scale=scale), notes
 
 
+def _stand_in(noise: Noise) -> str:
+    if not noise.night_df and not noise.round_df:
+        return "single rounds of single starts do not tell how much they vary: measure more of either"
+    where = "sessions" if noise.night_df else "rounds"
+    return f"no session holds two starts, so the noise between starts is that of its {where}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Variance of a start of this case, at ``df`` degrees of freedom:
-    the pooled one times ``scale``, or its own."""
+    """Variance of a start at ``df`` degrees of freedom: the pooled one times ``scale``, or the case's own."""
 
     noise: Noise
     df: float
@@ -131,10 +135,8 @@ class _Mean:
 
 def _mean(found: Sequence[Sample], spread: _Spread, round_sd: float) -> _Mean:
     """Mean over starts, each counting alike but for those whose better rounds disagree with their median."""
-    spreads, extras = [], []
-    for s in found:
-        spreads.append(spread.variance(s.rounds.n))
-        extras.append(max(0.0, s.rounds.above - CLEAN * round_sd) ** 2)
+    spreads = [spread.variance(s.rounds.n) for s in found]
+    extras = [max(0.0, s.rounds.above - CLEAN * round_sd) ** 2 for s in found]
     weights = [1.0 if not e else v / (v + e) for v, e in zip(spreads, extras, strict=True)]
     total = sum(weights)
     if not total:
@@ -145,5 +147,5 @@ def _mean(found: Sequence[Sample], spread: _Spread, round_sd: float) -> _Mean:
         share = w / total
         nights[s.session] += share
         center += share * s.rounds.center
-        variance += share**2 * (v + e)
-    return _Mean(center, variance, nights, sum(e > 0 for e in extras))
+        variance += share * share * (v + e)
+    return _Mean(center, variance, nights, len(extras) - extras.count(0.0))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ._stats import Summary, log_rounds, median_variance, summarize_logs, typical_iqr
+from ._stats import Summary, median_variance, summarize
 from .errors import SampleError
 
 CLEAN = 3.0
@@ -47,13 +47,6 @@ class Sample:
     session: str
     rounds: Summary
 
-    @property
-    def iqr_sd(self) -> float:
-        """Standard deviation of a round, from the interquartile range; 0 for a single round."""
-        if self.rounds.n < 2:
-            return 0.0
-        return (self.rounds.above + self.rounds.below) / typical_iqr(self.rounds.n)
-
 
 def samples(starts: Sequence[Start], what: str, *, higher_is_better: bool = True) -> list[Sample]:
     """Starts → samples; a metric where lower is better changes its sign.
@@ -64,10 +57,11 @@ def samples(starts: Sequence[Start], what: str, *, higher_is_better: bool = True
         raise SampleError(f"the {what} has no server starts: a verdict needs at least one on each side")
     found = []
     for start in starts:
-        logs = log_rounds(start.rounds, f"start {start.id!r} of the {what}")
-        if not higher_is_better:
-            logs = [-x for x in reversed(logs)]
-        found.append(Sample(start.id, start.session, summarize_logs(logs)))
+        try:
+            summary = summarize(tuple(start.rounds), higher_is_better=higher_is_better)
+        except SampleError as error:
+            raise SampleError(f"start {start.id!r} of the {what} {error}") from None
+        found.append(Sample(start.id, start.session, summary))
     return found
 
 
@@ -138,7 +132,7 @@ class Noise:
 
 def round_noise(found: Sequence[Sample]) -> float:
     """Standard deviation of a round: the median over starts, so that a few disturbed starts do not count."""
-    sds = [s.iqr_sd for s in found if s.rounds.n > 1]
+    sds = [s.rounds.sd for s in found if s.rounds.n > 1]
     return statistics.median(sds) if sds else 0.0
 
 

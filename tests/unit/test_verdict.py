@@ -258,6 +258,7 @@ def test_one_round_and_one_start_decide_nothing() -> None:
     assert found.outcome == "undecided"
     assert found.low > 0
     assert math.isfinite(found.high)
+    assert "measure more of either" in found.reason
 
 
 # Floors
