@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from ._noise import CLEAN, NIGHT_SD_ALARM, NIGHT_SD_PASS, Noise, Sample, residuals, round_noise
 from ._stats import f_quantile, t_quantile
@@ -58,39 +57,44 @@ def compare(now: Sequence[Sample], before: Sequence[Sample], noise: Noise, again
     round_sd = max(math.sqrt(noise.round_var), round_noise([*now, *before]), NEGLIGIBLE)
     spread, notes = _start_noise(now, before, noise, round_sd)
     top = _mean(now, spread, round_sd)
-    bottom = _mean(before, spread, round_sd) if before else _Mean(against, 0.0, {}, 0)
-    nights = sum(
-        (top.nights.get(n, 0.0) - bottom.nights.get(n, 0.0)) ** 2 for n in {*top.nights, *bottom.nights}
-    )
+    bottom = _mean(before, spread, round_sd) if before else _Mean(against, 0.0, (), 0)
+    nights = _nights(list(zip(now, top.shares, strict=True)), list(zip(before, bottom.shares, strict=True)))
     if odd := top.odd + bottom.odd:
         notes += (f"rounds of {odd} {'start' if odd == 1 else 'starts'} disagree, so that they count less",)
-    if before and nights and len({_day(s.session) for s in before}) == 1:
+    if before and nights and len({s.night for s in before}) == 1:
         notes += ("all baseline starts are of one day, so that what nights do is assumed, not known",)
     between = top.variance + bottom.variance
     return Estimate(top.center - bottom.center, between, spread.df, nights, noise, notes)
 
 
-def _day(session: str) -> str:
-    """The date of a session named by ISO 8601, else the session itself."""
-    digits = session[:10]
-    return digits if len(digits) == 10 and digits[4] == digits[7] == "-" else session
+def _nights(now: Sequence[tuple[Sample, float]], before: Sequence[tuple[Sample, float]]) -> float:
+    """How many times the variance between nights is in the difference of two weighted means.
+
+    A session that both sides share cancels in it; two sessions of one date count as one night.
+    """
+    shared = {s.session for s, _ in now} & {s.session for s, _ in before}
+    weights: dict[tuple[int, str], float] = defaultdict(float)
+    for sign, side in ((1, now), (-1, before)):
+        for s, weight in side:
+            key = (0, s.session) if s.session in shared else (sign, s.night)
+            weights[key] += sign * weight
+    return sum(w * w for w in weights.values())
 
 
 def _start_noise(
     now: Sequence[Sample], before: Sequence[Sample], noise: Noise, round_sd: float
 ) -> tuple[_Spread, tuple[str, ...]]:
     """How starts of this case vary, and what is to be said of it."""
-    notes: tuple[str, ...] = ()
     df = noise.start_df or noise.round_df
-    if not noise.start_df:
-        where = "sessions" if noise.night_df else "rounds"
-        notes = (f"no two baseline starts share a session: the noise between starts is that of its {where}",)
+    notes = () if noise.start_df else (_stand_in(noise),)
     steady = [s for s in now if s.rounds.above <= CLEAN * round_sd]
     rest, now_df = residuals(steady)
     now_squares = sum(d * d for _, d in rest)
     rest, before_df = residuals([s for s in before if s.rounds.above <= CLEAN * round_sd])
     own_squares, own_df = now_squares + sum(d * d for _, d in rest), now_df + before_df
-    typical = max(fmean(noise.start_variance(s.rounds.n) for s in (*now, *before)), NEGLIGIBLE**2)
+    everything = [*now, *before]
+    typical = sum(noise.start_variance(s.rounds.n) for s in everything) / len(everything)
+    typical = max(typical, NEGLIGIBLE**2)
     unsteady = "its starts differ far more than the baseline's: their own noise is used"
     noisier = "noisier than the target's other cases: its own noise is used"
     for squares, own, level, note in (
@@ -105,10 +109,16 @@ def _start_noise(
     return _Spread(noise, df + now_df, scale=scale), notes
 
 
+def _stand_in(noise: Noise) -> str:
+    if not noise.night_df and not noise.round_df:
+        return "single rounds of single starts do not tell how much they vary: measure more of either"
+    where = "nights" if noise.night_df else "rounds"
+    return f"no night holds two starts, so the noise between starts is that of its {where}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Variance of a start of this case, at ``df`` degrees of freedom:
-    the pooled one times ``scale``, or its own."""
+    """Variance of a start at ``df`` degrees of freedom: the pooled one times ``scale``, or the case's own."""
 
     noise: Noise
     df: float
@@ -121,29 +131,23 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Mean:
-    """A weighted mean of starts: its variance apart from nights, each night's weight, and odd starts."""
+    """A weighted mean of starts: its variance apart from nights, each start's share, and odd starts."""
 
     center: float
     variance: float
-    nights: dict[str, float]
+    shares: tuple[float, ...]
     odd: int
 
 
 def _mean(found: Sequence[Sample], spread: _Spread, round_sd: float) -> _Mean:
     """Mean over starts, each counting alike but for those whose better rounds disagree with their median."""
-    spreads, extras = [], []
-    for s in found:
-        spreads.append(spread.variance(s.rounds.n))
-        extras.append(max(0.0, s.rounds.above - CLEAN * round_sd) ** 2)
+    spreads = [spread.variance(s.rounds.n) for s in found]
+    extras = [max(0.0, s.rounds.above - CLEAN * round_sd) ** 2 for s in found]
     weights = [1.0 if not e else v / (v + e) for v, e in zip(spreads, extras, strict=True)]
     total = sum(weights)
     if not total:
         weights, total = [1.0] * len(found), float(len(found))
-    nights: dict[str, float] = defaultdict(float)
-    center = variance = 0.0
-    for s, w, v, e in zip(found, weights, spreads, extras, strict=True):
-        share = w / total
-        nights[s.session] += share
-        center += share * s.rounds.center
-        variance += share**2 * (v + e)
-    return _Mean(center, variance, nights, sum(e > 0 for e in extras))
+    shares = tuple(w / total for w in weights)
+    center = sum(share * s.rounds.center for s, share in zip(found, shares, strict=True))
+    variance = sum(share * share * (v + e) for share, v, e in zip(shares, spreads, extras, strict=True))
+    return _Mean(center, variance, shares, len(extras) - extras.count(0.0))

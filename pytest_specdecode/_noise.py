@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ._stats import Summary, log_rounds, median_variance, summarize_logs, typical_iqr
+from ._stats import Summary, median_variance, summarize
 from .errors import SampleError
 
 CLEAN = 3.0
@@ -28,9 +28,9 @@ class Start:
     """One server start of one case.
 
     :param id: of the start; the cases that one start serves share it, and with it that start's effect.
-    :param session: the pytest session (night) it belongs to. Sessions named by an ISO date or time are of one
-        day when the date is the same. Current and baseline starts of one session share what that night did to
-        the machine, so nothing is added for it.
+    :param session: the pytest session (night) it belongs to. Sessions named by an ISO date or time count as
+        one night when the date is the same. Current and baseline starts of one session share what that night
+        did to the machine, so nothing is added for it.
     :param rounds: the metric's value in each round, in its own unit, in any order; all above zero.
     """
 
@@ -48,11 +48,10 @@ class Sample:
     rounds: Summary
 
     @property
-    def iqr_sd(self) -> float:
-        """Standard deviation of a round, from the interquartile range; 0 for a single round."""
-        if self.rounds.n < 2:
-            return 0.0
-        return (self.rounds.above + self.rounds.below) / typical_iqr(self.rounds.n)
+    def night(self) -> str:
+        """The date of a session named by ISO 8601, else the session itself."""
+        date = self.session[:10]
+        return date if len(date) == 10 and date[4] == date[7] == "-" else self.session
 
 
 def samples(starts: Sequence[Start], what: str, *, higher_is_better: bool = True) -> list[Sample]:
@@ -64,17 +63,18 @@ def samples(starts: Sequence[Start], what: str, *, higher_is_better: bool = True
         raise SampleError(f"the {what} has no server starts: a verdict needs at least one on each side")
     found = []
     for start in starts:
-        logs = log_rounds(start.rounds, f"start {start.id!r} of the {what}")
-        if not higher_is_better:
-            logs = [-x for x in reversed(logs)]
-        found.append(Sample(start.id, start.session, summarize_logs(logs)))
+        try:
+            summary = summarize(tuple(start.rounds), higher_is_better=higher_is_better)
+        except SampleError as error:
+            raise SampleError(f"start {start.id!r} of the {what} {error}") from None
+        found.append(Sample(start.id, start.session, summary))
     return found
 
 
-def by_session(found: Iterable[Sample]) -> Mapping[str, list[Sample]]:
+def by_night(found: Iterable[Sample]) -> Mapping[str, list[Sample]]:
     nights: dict[str, list[Sample]] = defaultdict(list)
     for sample in found:
-        nights[sample.session].append(sample)
+        nights[sample.night].append(sample)
     return nights
 
 
@@ -82,7 +82,7 @@ def by_session(found: Iterable[Sample]) -> Mapping[str, list[Sample]]:
 class Noise:
     """How a metric of a target varies when nothing changes: variances of log values.
 
-    ``start_var`` is the variance of a start's median around its session, its rounds' share included, at
+    ``start_var`` is the variance of a start's median around its night, its rounds' share included, at
     ``start_df`` degrees of freedom; ``median_var`` that share in units of ``round_var`` (one round,
     robust). ``night_var`` is the variance between sessions beyond that, from ``night_df`` + 1 sessions.
     ``per_start`` cases are measured on one start, and a start moves them together with correlation
@@ -109,7 +109,7 @@ class Noise:
         return pool([samples(case, "baseline") for case in cases])
 
     def start_variance(self, rounds: int) -> float:
-        """Variance of the median of that many rounds around its session's mean."""
+        """Variance of the median of that many rounds around its night's mean."""
         share = median_variance(rounds)
         if not self.start_df:
             # Nothing tells starts apart: take them to differ by as much as rounds do.
@@ -138,7 +138,7 @@ class Noise:
 
 def round_noise(found: Sequence[Sample]) -> float:
     """Standard deviation of a round: the median over starts, so that a few disturbed starts do not count."""
-    sds = [s.iqr_sd for s in found if s.rounds.n > 1]
+    sds = [s.rounds.sd for s in found if s.rounds.n > 1]
     return statistics.median(sds) if sds else 0.0
 
 
@@ -150,10 +150,10 @@ def clean(found: Sequence[Sample], round_sd: float) -> Sequence[Sample]:
 
 
 def residuals(found: Iterable[Sample]) -> tuple[list[tuple[str, float]], int]:
-    """(start id, distance from its session's mean) where a session has several, and degrees of freedom."""
+    """(start id, distance from its night's mean) where a night has several, and degrees of freedom."""
     rest: list[tuple[str, float]] = []
     df = 0
-    for night in by_session(found).values():
+    for night in by_night(found).values():
         if len(night) > 1:
             mean = sum(s.rounds.center for s in night) / len(night)
             rest += [(s.id, s.rounds.center - mean) for s in night]
@@ -215,14 +215,14 @@ def _intraclass(by_start: Mapping[str, list[float]]) -> float:
 
 
 def _nights(cases: Iterable[Sequence[Sample]], start_var: float) -> tuple[float, float]:
-    """Variance between sessions beyond ``start_var`` (analysis of variance), and its degrees of freedom.
+    """Variance between nights beyond ``start_var`` (analysis of variance), and its degrees of freedom.
 
     A night may move all cases together, so the degrees of freedom count nights, not cases.
     """
     squares = size = 0.0
     df = most = 0
     for case in cases:
-        nights = [[s.rounds.center for s in night] for night in by_session(case).values()]
+        nights = [[s.rounds.center for s in night] for night in by_night(case).values()]
         if len(nights) < 2:
             continue
         n = sum(map(len, nights))

@@ -28,38 +28,39 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The rounds of one server start on the log scale.
+    """The rounds of one server start on the log scale, higher being better.
 
     ``center`` is the median; ``above`` and ``below`` its distance to the upper and lower quartile (how far
-    the better and the worse rounds are from it), ``n`` the number of rounds.
+    the better and the worse rounds are from it), ``n`` the number of rounds. ``sd`` is a round's standard
+    deviation by the interquartile range, 0 for a single round.
     """
 
     center: float
     above: float
     below: float
     n: int
+    sd: float = 0.0
 
 
-def log_rounds(rounds: Sequence[float], where: str) -> list[float]:
-    """Sorted logarithms of ``rounds``.
+@lru_cache(maxsize=8192)
+def summarize(rounds: tuple[float, ...], *, higher_is_better: bool = True) -> Summary:
+    """Median and quartiles of the logarithms (linear interpolation between order statistics).
 
     :raises SampleError: for no rounds, or one that is not a finite number above zero.
     """
     if not rounds:
-        raise SampleError(f"{where} has no rounds: a verdict needs at least one; measure it again")
+        raise SampleError("has no rounds: a verdict needs at least one; measure it again")
     for value in rounds:
         if not (0 < value < math.inf):
             raise SampleError(
-                f"{where} has a round of {value!r}: a verdict compares ratios and needs finite numbers above "
-                "zero; measure it again, or gate on another metric"
+                f"has a round of {value!r}: a verdict compares ratios and needs finite numbers above zero; "
+                "measure it again, or gate on another metric"
             )
-    return sorted(map(math.log, rounds))
-
-
-def summarize_logs(logs: Sequence[float]) -> Summary:
-    """Median and quartile distances of sorted ``logs`` (linear interpolation between order statistics)."""
-    center = _quantile(logs, 0.5)
-    return Summary(center, _quantile(logs, 0.75) - center, center - _quantile(logs, 0.25), len(logs))
+    n, sign = len(rounds), 1 if higher_is_better else -1
+    logs = sorted(sign * math.log(value) for value in rounds)
+    low, center, high = (_quantile(logs, q) for q in (0.25, 0.5, 0.75))
+    sd = (high - low) / typical_iqr(n) if n > 1 else 0.0
+    return Summary(center, high - center, center - low, n, sd)
 
 
 def _quantile(logs: Sequence[float], q: float) -> float:

@@ -31,11 +31,10 @@ from ._stats import (
     PASS_RHO,
     Summary,
     effective_family,
-    log_rounds,
     spend,
-    summarize_logs,
+    summarize,
 )
-from .errors import ConfigError
+from .errors import ConfigError, SampleError
 
 __all__ = [
     "Interval",
@@ -95,7 +94,10 @@ def summarize_rounds(rounds: Sequence[float]) -> float:
 
     :raises SampleError: for no rounds, or values that are not finite and above zero.
     """
-    return math.exp(summarize_logs(log_rounds(rounds, "this start")).center)
+    try:
+        return math.exp(summarize(tuple(rounds)).center)
+    except SampleError as error:
+        raise SampleError(f"the start {error}") from None
 
 
 def judge(

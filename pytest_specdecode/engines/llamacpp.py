@@ -98,7 +98,8 @@ class LlamaCpp:
         props = _dict(http.get("/props").json())
         launch = self.read_launch(argv)
         speculating = any(s.get("speculative") is True for s in slots) if slots else None
-        told = types_of(_dict(slots[0].get("params")).get("speculative.types")) if slots else []
+        per_slot = [types_of(_dict(s.get("params")).get("speculative.types")) for s in slots]
+        told = next(filter(None, per_slot), [])  # a slot has parameters from its first request on
         positions = len(self.counters(http).accepted_by_position)
         algorithm = (",".join(told) or launch.algorithm) if speculating is not False else None
         defaults = _dict(props.get("default_generation_settings"))

@@ -174,14 +174,15 @@ def pieces(argv: Sequence[str]) -> Iterator[Piece]:
 
 
 def program(argv: Sequence[str]) -> tuple[str, ...]:
-    """The leading part of a launch command that names the server: wrappers and ``python -m`` included.
+    """The leading part of a launch command that names the server: wrappers and Python's own part included.
 
     Without a recognisable server it is the first element.
     """
     for at, part in enumerate(argv):
-        if part == "-m" and at and PurePath(argv[at - 1]).name.startswith("python"):
+        under_python = at > 0 and PurePath(argv[at - 1]).name.startswith("python")
+        if under_python and part == "-m":
             return tuple(argv[: at + 2])
-        if _PROGRAM.fullmatch(PurePath(part).name):
+        if (under_python and part.endswith(".py")) or _PROGRAM.fullmatch(PurePath(part).name):
             return tuple(argv[: at + 1])
     return tuple(argv[:1])
 

@@ -215,7 +215,14 @@ def test_a_baseline_of_one_day_is_said_to_be_so() -> None:
 
 def test_two_sessions_of_one_day_are_one_day() -> None:
     baseline = [*starts(100, 3, "2026-01-05T01:00:00+00:00"), *starts(100, 3, "2026-01-05T03:00:00+00:00")]
-    assert "of one day" in judge(starts(100, 1, "now"), baseline).reason
+    found = judge(starts(100, 1, "now"), baseline)
+    assert "of one day" in found.reason
+    assert _width(found) > _width(judge(starts(100, 1, "now"), BASELINE))
+
+
+def test_another_session_of_the_baselines_day_is_another_night() -> None:
+    same_day = judge(starts(100, 1, "2026-01-05T09:00:00+00:00"), starts(100, 3, "2026-01-05T01:00:00+00:00"))
+    assert _width(same_day) == pytest.approx(_width(judge(starts(100, 1, "now"), ONE_NIGHT)))
 
 
 def test_nights_that_differ_widen_the_interval() -> None:
@@ -248,7 +255,7 @@ def test_one_start_a_night_is_judged_by_its_nights_and_says_so() -> None:
     speeds = (97, 103, 100, 98, 102)
     baseline = [s for i, speed in enumerate(speeds) for s in starts(speed, 1, f"night {i}")]
     found = judge(starts(100, 1, "now"), baseline, looks=1)
-    assert "the noise between starts is that of its sessions" in found.reason
+    assert "the noise between starts is that of its nights" in found.reason
     assert found.low < 0.92
     assert found.outcome == "undecided"
 
@@ -258,6 +265,7 @@ def test_one_round_and_one_start_decide_nothing() -> None:
     assert found.outcome == "undecided"
     assert found.low > 0
     assert math.isfinite(found.high)
+    assert "measure more of either" in found.reason
 
 
 # Floors
