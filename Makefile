@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SUITE = --spec-steps=0,1,2,3 --spec-concurrency=1,2,4
 
-.PHONY: demo test lint coverage clean
+.PHONY: demo test test-rig lint coverage clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -27,6 +27,10 @@ demo:
 ## everything that needs neither GPU nor root
 test: $(VENV)/.dev
 	$(BIN)/pytest
+
+## SSH, systemd, LXC: needs root on Debian 12 (tests/rig/README.md)
+test-rig: $(VENV)/.dev
+	SPECDECODE_RIG=1 $(BIN)/pytest tests/rig
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -10,7 +10,7 @@ from .units import UnitState
 
 
 class Ownership:
-    """What is known of one unit. ``protect``: names of executables that are spared though they are its own."""
+    """What is known of one unit. ``protect``: executables that are spared though they are its own."""
 
     def __init__(self, protect: Sequence[str]) -> None:
         self._protect = tuple(protect)
