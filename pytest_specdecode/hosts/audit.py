@@ -18,6 +18,8 @@ __all__ = ["AuditedChild", "AuditedHost", "Sink", "redact", "redact_text"]
 
 Sink = Callable[[CommandRecord], None]
 _OUTPUT_CHARACTERS = 400
+_LOOKED_AT = 8000
+"""Characters of output that secrets are looked for in: a flag and its value must not be cut apart."""
 
 
 class _Command:
@@ -36,7 +38,7 @@ class _Command:
             argv=self._argv,
             status=status,
             seconds=round(time.monotonic() - self._begin, 4),
-            output=redact_text(output.strip()[-_OUTPUT_CHARACTERS:]),
+            output=redact_text(output.strip()[-_LOOKED_AT:])[-_OUTPUT_CHARACTERS:],
             killed=tuple(killed),
         )
 

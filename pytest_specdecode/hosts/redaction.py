@@ -18,6 +18,8 @@ _INSIDE = [
         r"\1***",
     ),
     (re.compile(rf"(--?{_NAME}\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'-]\S*)", re.IGNORECASE), r"\1***"),
+    # A command as a JSON list, plain or inside a JSON string: "--api-key", "value"
+    (re.compile(rf"""(\\*["']--?{_NAME}\\*["']\s*,?\s*\\*["'])[^"'\\]*""", re.IGNORECASE), r"\1***"),
     (re.compile(r"(authorization\W+(?:bearer|basic|token)?\s*)[^\s\"']+", re.IGNORECASE), r"\1***"),
     (re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"), r"\1***"),
 ]

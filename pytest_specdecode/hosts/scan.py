@@ -185,7 +185,7 @@ def parse_scan(text: str) -> Scan:
             shm=tuple(plain["shm"]),
             by_pid={p.pid: p for p in processes},
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a scan: {error}") from error
 
 

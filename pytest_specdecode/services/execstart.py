@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import BrokenError
+from ..hosts.redaction import redact
 
 _PREFIXES: Mapping[str, str] = {
     "ignore-failure": "-",
@@ -37,6 +39,10 @@ class ExecStart:
     @property
     def expands(self) -> bool:
         return "no-env-expand" not in self.flags
+
+    def __str__(self) -> str:
+        """For people; without secrets."""
+        return shlex.join(redact(self.argv))
 
     def line(self) -> str:
         """The value of ``ExecStart=`` from which systemd reads exactly this."""

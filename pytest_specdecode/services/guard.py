@@ -115,7 +115,10 @@ def relieve(host: Runner, token: str, *, folder: str = _FOLDER, within_s: float 
     :raises BrokenError: when it does not.
     """
     unit = f"{PREFIX}{token}.service"
-    script = 'systemctl is-active --quiet "$3" || { rm -f "$1/beat-$2"; exit 3; }; : > "$1/now-$2"'
+    script = (
+        'systemctl is-active --quiet "$3" || systemctl --user is-active --quiet "$3" 2>/dev/null '
+        '|| { rm -f "$1/beat-$2"; exit 3; }; : > "$1/now-$2"'
+    )
     asked = host.run(["sh", "-c", script, "sh", folder, token, unit], timeout=_TIMEOUT_S)
     if asked.status == 3:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import ConfigError
+from ..hosts.redaction import redact_text
 from .execstart import ExecStart, quote, variables
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
@@ -47,7 +48,7 @@ def check_program(unit: str, line: ExecStart, shebang: str) -> None:
     if name in _SHELLS:
         what = "a shell line" if "-c" in words[:4] else "a shell script"
         raise ConfigError(
-            f"{unit} starts {what} ({' '.join(line.argv)[:200]}), whose flags cannot be rewritten "
+            f"{unit} starts {what} ({str(line)[:200]}), whose flags cannot be rewritten "
             f"safely; {advice(unit)}"
         )
     if name in _CONTAINERS:
@@ -75,7 +76,8 @@ def check_variables(unit: str, line: ExecStart, environment: Mapping[str, str], 
         words = tuple(environment.get(name, "").split())
         if words and tuple(strip((line.argv[0], *words))) != (line.argv[0], *words):
             raise ConfigError(
-                f"{unit} takes speculation flags from the variable ${name} ({environment[name][:200]}), "
+                f"{unit} takes speculation flags from the variable ${name} "
+                f"({redact_text(environment[name])[:200]}), "
                 f"where they cannot be "
                 f"rewritten safely; take them out of it, or {advice(unit)}"
             )

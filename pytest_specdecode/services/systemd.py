@@ -201,9 +201,9 @@ class SystemdService:
         if will_run != (planned,):
             others = [p for p in self._ctl.show()["DropInPaths"].split() if not p.endswith(DROPIN)]
             raise BrokenError(
-                f"{self.unit}: systemd would run {' ; '.join(line.line() for line in will_run)[:500]!r} "
+                f"{self.unit}: systemd would run {' ; '.join(map(str, will_run))[:500]!r} "
                 f"instead of "
-                f"{planned.line()[:500]!r}; look at its drop-ins: {', '.join(others) or 'none'}"
+                f"{str(planned)[:500]!r}; look at its drop-ins: {', '.join(others) or 'none'}"
             )
 
     def _wait_launched(self, before: str) -> None:
@@ -306,7 +306,7 @@ class SystemdService:
 
     def start_plan(self, flags: Sequence[str], port: int) -> list[tuple[str, ...]]:
         """Commands of a start; the drop-in is shown as what it makes systemd run."""
-        line = self._planned(flags, port).line()
+        line = self._planned(flags, port)
         return [
             ("write", self._ctl.dropin, f"ExecStart={line}"),
             self._ctl.words("daemon-reload", unit=False),

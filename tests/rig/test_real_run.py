@@ -35,7 +35,7 @@ within = "20s"
 [target.rig.workload]
 prompts = "{prompts}"
 output_tokens = 20
-requests = "4"
+requests = "2"
 warmup_rounds = 1
 rounds = 2
 [target.rig.gate]
