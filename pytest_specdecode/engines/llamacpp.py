@@ -166,7 +166,11 @@ class LlamaCpp:
         )
 
     def flush(self, http: Http) -> bool:  # noqa: ARG002
-        """Nothing to do: each request says ``cache_prompt: false`` and is computed whole."""
+        """Nothing to do: each request says ``cache_prompt: false`` and is computed whole.
+
+        What ``ngram-mod`` learns is shared by all requests and cannot be emptied: from the second round on it
+        knows the answers. The other n-gram types look at the request's own text only.
+        """
         return True
 
     # --- requests
