@@ -168,8 +168,9 @@ class LlamaCpp:
     def flush(self, http: Http) -> bool:  # noqa: ARG002
         """Nothing to do: each request says ``cache_prompt: false`` and is computed whole.
 
-        What ``ngram-mod`` learns is shared by all requests and cannot be emptied: from the second round on it
-        knows the answers. The other n-gram types look at the request's own text only.
+        What n-gram types learn stays and cannot be emptied. ``ngram-mod`` knows the answers from the second
+        round on (1.7, then 2.5 tokens a step over the same texts of 64 tokens); ``ngram-map-k`` settles after
+        one round; ``ngram-simple`` and ``ngram-cache`` give the same in every round.
         """
         return True
 
