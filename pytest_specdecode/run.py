@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from . import __version__, cleanroom, machine
-from .config import Target
+from .config import Speculation, Target
 from .engines import Counters, Engine, Launch, Settings
 from .engines.http import HttpxHttp
 from .engines.registry import load_engine
@@ -90,7 +92,7 @@ class Run:
         self.ledger = ledger
         self.engine = load_engine(target.engine)
         self.host = AuditedHost(host, ledger.add)
-        self.service = make_service(target, self.host)
+        self.service = make_service(_without_speculation(target, self.engine), self.host)
         self.session_id = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
         self.identity: dict[str, Any] = {}
         self.context: dict[str, Any] = {}
@@ -107,15 +109,24 @@ class Run:
     @property
     def launch(self) -> Launch:
         """What the launch command says, as configured."""
-        return self.engine.read_launch(self.service.command((), 0))
+        return self.engine.read_launch(self.target.service.launch or self.service.command((), 0))
+
+    @property
+    def speculation(self) -> Speculation:
+        """What steps means here: what the target says, else what its launch command says."""
+        table, launch = self.target.speculation, self.launch
+        return msgspec.structs.replace(
+            table,
+            algorithm=table.algorithm or launch.algorithm,
+            draft_model=table.draft_model or launch.draft_model,
+            args={**launch.args, **table.args},
+        )
 
     @property
     def defaults(self) -> Defaults:
         """What a configuration is made of where a test does not say."""
-        table = self.target.speculation
-        return Defaults(
-            table.algorithm or self.launch.algorithm, table.topk or 1, table.draft_tokens, dict(table.args)
-        )
+        table = self.speculation
+        return Defaults(table.algorithm, table.topk or 1, table.draft_tokens, dict(table.args))
 
     @property
     def facts(self) -> machine.Facts:
@@ -181,7 +192,7 @@ class Run:
         return os.environ[name]
 
     def _flags(self, config: SpecConfig) -> tuple[str, ...]:
-        return self.engine.flags(config, self.target.speculation, help_text=self._help_text())
+        return self.engine.flags(config, self.speculation, help_text=self._help_text())
 
     def _help_text(self) -> str:
         """What the engine prints for ``--help``; empty where its command is unknown or does not answer."""
@@ -330,3 +341,13 @@ def _commit(folder: Path) -> str:
     except HostError:
         return ""
     return result.stdout.strip() if result.status == 0 else ""
+
+
+def _without_speculation(target: Target, engine: Engine) -> Target:
+    """The target whose launch command leaves speculation to each configuration."""
+    commands = {
+        name: list(engine.without_speculation(words))
+        for name in ("command", "start")
+        if (words := getattr(target.service, name))
+    }
+    return msgspec.structs.replace(target, service=msgspec.structs.replace(target.service, **commands))
