@@ -59,7 +59,7 @@ def embedded_target(cache_dir: Path | None = None) -> Target:
             warmup_rounds=1,
             rounds=3,
         ),
-        gate=Gate(metric="tok_s", tolerance=Ratio(0.3), restarts=2),
+        gate=Gate(metric="tok_s", tolerance=Ratio(0.3), confidence=0.95, restarts=2),
     )
 
 

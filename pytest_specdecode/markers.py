@@ -8,16 +8,9 @@ from typing import Any
 
 from . import model
 from .errors import ConfigError
+from .marker_help import DOCS
 from .model import Scalar, SpecConfig
 from .units import Ratio, parse_quantity
-
-DOCS = {
-    "speculative": "speculative(steps, *, algorithm=None, topk=1, draft_tokens=None, **engine_args): "
-    "run with each of these numbers of speculation steps; 0 = no speculation",
-    "concurrency": "concurrency(*levels): measure at each of these numbers of requests in flight",
-    "gate": 'gate(tolerance="5%", margin="1%", metric="tok_s", floor={"tok_s": 180}): '
-    "what `measurement >= baseline` asks for",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from . import fixtures, hookspecs
-from .markers import DOCS
+from .marker_help import DOCS
 from .options import Settings, add_options, add_short_option
 
 BENCHMARK: Final = "spec_target"

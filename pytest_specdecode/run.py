@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from . import __version__, cleanroom, machine
-from .config import Target
-from .engines import Launch
+from .config import Speculation, Target
+from .engines import Engine, Launch
 from .engines.http import HttpxHttp
 from .engines.registry import load_engine
 from .errors import BrokenError, ConfigError, HostError
@@ -49,7 +51,7 @@ class Run:
         self.engine = load_engine(target.engine)
         self.venue = Venue(target, host, ledger.add)
         self.host = self.venue.host
-        self.service = make_service(target, self.host)
+        self.service = make_service(_without_speculation(target, self.engine), self.host)
         self.session_id = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
         self.identity: dict[str, Any] = {}
         self.context: dict[str, Any] = {}
@@ -69,18 +71,32 @@ class Run:
     def launch(self) -> Launch:
         """What the launch command says, as configured; nothing where the machine does not answer."""
         try:
-            return self.engine.read_launch(self.service.command((), 0))
+            return self.engine.read_launch(self.target.service.launch or self._own_command())
         except (HostError, BrokenError) as error:
             self._closed = str(error)
             return Launch()
 
+    def _own_command(self) -> tuple[str, ...]:
+        """The command that the service has of itself, its speculation flags included."""
+        own = getattr(self.service, "own_command", None)
+        return tuple(own()) if own is not None else self.service.command((), 0)
+
+    @property
+    def speculation(self) -> Speculation:
+        """What steps means here: what the target says, else what its launch command says."""
+        table, launch = self.target.speculation, self.launch
+        return msgspec.structs.replace(
+            table,
+            algorithm=table.algorithm or launch.algorithm,
+            draft_model=table.draft_model or launch.draft_model,
+            args={**launch.args, **table.args},
+        )
+
     @property
     def defaults(self) -> Defaults:
         """What a configuration is made of where a test does not say."""
-        table = self.target.speculation
-        return Defaults(
-            table.algorithm or self.launch.algorithm, table.topk or 1, table.draft_tokens, dict(table.args)
-        )
+        table = self.speculation
+        return Defaults(table.algorithm, table.topk or 1, table.draft_tokens, dict(table.args))
 
     @property
     def facts(self) -> machine.Facts:
@@ -160,7 +176,7 @@ class Run:
 
     def flags(self, config: SpecConfig) -> tuple[str, ...]:
         """The engine's speculation flags of ``config``."""
-        return self.engine.flags(config, self.target.speculation, help_text=self._help_text())
+        return self.engine.flags(config, self.speculation, help_text=self._help_text())
 
     def _help_text(self) -> str:
         """What the engine prints for ``--help``; empty where its command is unknown or does not answer."""
@@ -332,3 +348,13 @@ def _commit(folder: Path) -> str:
     except HostError:
         return ""
     return result.stdout.strip() if result.status == 0 else ""
+
+
+def _without_speculation(target: Target, engine: Engine) -> Target:
+    """The target whose launch command leaves speculation to each configuration."""
+    commands = {
+        name: list(engine.without_speculation(words))
+        for name in ("command", "start")
+        if (words := getattr(target.service, name))
+    }
+    return msgspec.structs.replace(target, service=msgspec.structs.replace(target.service, **commands))

@@ -166,7 +166,12 @@ class LlamaCpp:
         )
 
     def flush(self, http: Http) -> bool:  # noqa: ARG002
-        """Nothing to do: each request says ``cache_prompt: false`` and is computed whole."""
+        """Nothing to do: each request says ``cache_prompt: false`` and is computed whole.
+
+        What n-gram types learn stays and cannot be emptied. ``ngram-mod`` knows the answers from the second
+        round on (1.7, then 2.5 tokens a step over the same texts of 64 tokens); ``ngram-map-k`` settles after
+        one round; ``ngram-simple`` and ``ngram-cache`` give the same in every round.
+        """
         return True
 
     # --- requests

@@ -139,6 +139,10 @@ class SystemdService:
             found |= parse_environment_file(self._ctl.read("cat", "--", path) or "")
         return found
 
+    def own_command(self) -> tuple[str, ...]:
+        """What the unit runs of itself, its speculation flags included."""
+        return self.line().argv
+
     def command(self, flags: Sequence[str], port: int) -> tuple[str, ...]:
         return self._planned(flags, port).argv
 

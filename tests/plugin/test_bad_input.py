@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_specdecode.plugin import SETTINGS
+
 from .conftest import Project
 
 USAGE, COLLECTION, NOTHING = 4, 2, 5
@@ -186,3 +188,18 @@ def test_a_configuration_that_is_external_runs_one(project: Project) -> None:
     result = project.run("--spec-steps=1,2")
     result.stderr.fnmatch_lines(["ERROR: *external*one configuration*"])
     assert result.ret == USAGE
+
+
+def test_a_number_in_the_native_toml_format_is_a_usage_error(project: Project) -> None:
+    project.pytester.makepyprojecttoml("[tool.pytest]\nspecdecode_restarts = 3\n")
+    result = project.run("--spec-steps=1")
+    result.stderr.fnmatch_lines(["ERROR: *specdecode_restarts*expects a string, got int: 3*"])
+    assert result.ret == USAGE
+
+
+def test_an_ini_value_is_a_default(project: Project) -> None:
+    project.pytester.makeini("[pytest]\nspecdecode_restarts = 2\n")
+    assert project.pytester.parseconfigure("--spec-steps=1").stash[SETTINGS].restarts == 2
+    assert (
+        project.pytester.parseconfigure("--spec-steps=1", "--spec-restarts=4").stash[SETTINGS].restarts == 4
+    )

@@ -166,3 +166,14 @@ def test_a_regression_outweighs_what_could_not_be_measured(recorded: Project, sl
     )
     recorded.engine(tok_s=200 if slow else 400)
     assert recorded.run("--spec-steps=1").ret == 1
+
+
+def test_speculation_that_the_launch_command_sets_itself_gives_way(project: Project) -> None:
+    file = project.pytester.path / "specdecode.toml"
+    text = file.read_text().replace(
+        '"--metrics"', '"--spec-type", "ngram-mod", "--spec-ngram-mod-n-max", "7", "--metrics"'
+    )
+    file.write_text(text.replace('algorithm = "ngram-mod"', ""))
+    project.test_file("def test_speed(measurement):\n    assert measurement.tok_s > 0\n")
+    assert project.run("--spec-steps=0,2", REPORT).ret == 0
+    assert [start["k"] for start in project.starts] == [0, 2]
