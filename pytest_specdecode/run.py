@@ -354,7 +354,7 @@ def _without_speculation(target: Target, engine: Engine) -> Target:
     """The target whose launch command leaves speculation to each configuration."""
     commands = {
         name: list(engine.without_speculation(words))
-        for name in ("command", "start")
+        for name in ("command", "start", "exec")
         if (words := getattr(target.service, name))
     }
     return msgspec.structs.replace(target, service=msgspec.structs.replace(target.service, **commands))

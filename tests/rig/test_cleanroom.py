@@ -305,7 +305,9 @@ def test_gpu_memory_counts_where_nvidia_smi_is(rig: bed.Rig, session: Any) -> No
 
 
 def test_what_is_left_in_shared_memory_is_reported(rig: bed.Rig, session: Any) -> None:
-    code = 'import sys,time; "--help" in sys.argv and sys.exit(); f=open("/dev/shm/rig-left","w"); time.sleep(99)'
+    code = (
+        'import sys,time; "--help" in sys.argv and sys.exit(); f=open("/dev/shm/rig-left","w"); time.sleep(9)'
+    )
     rig.ct(f"printf '{code}' > /opt/shm.py")
     rig.unit("/usr/bin/python3 /opt/shm.py --spec-type none")
     s = running(rig, session)

@@ -65,7 +65,9 @@ def test_a_program_is_handed_exactly_the_words_of_the_unit_with_other_flags(
         "${WORD} --spec-ngram-mod-n-max 9 --alias $TWO",
         more='Environment="WORD=one two" "TWO=x y"',
     )
-    service = session(service="extra_args = ['--price', '$9']").run.service
+    run = session(service="extra_args = ['--price', '$9']").run
+    assert run.launch.algorithm == "ngram-mod"
+    service = run.service
     assert service.command(FLAGS, 0)[-6:] == ("--price", "$$9", *FLAGS)
     service.start(FLAGS, 0)
     rig.wait(lambda: rig.ct("cat /tmp/rig.argv", check=False).endswith("]"), "its words")
