@@ -84,7 +84,7 @@ class Noise:
 
     ``start_var`` is the variance of a start's median around its night, its rounds' share included, at
     ``start_df`` degrees of freedom; ``median_var`` that share in units of ``round_var`` (one round,
-    robust). ``night_var`` is the variance between sessions beyond that, from ``night_df`` + 1 sessions.
+    robust). ``night_var`` is the variance between nights beyond that, from ``night_df`` + 1 nights.
     ``per_start`` cases are measured on one start, and a start moves them together with correlation
     ``shared`` (estimated on ``shared_df`` degrees of freedom).
     """
