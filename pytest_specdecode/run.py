@@ -7,7 +7,7 @@ import datetime as dt
 import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -278,6 +278,7 @@ class Run:
             **({"machine": self.target.machine} if self._elsewhere else machine.identity_facts(self.facts)),
             "model": self.target.model or self.engine.read_launch(argv).model,
             "revision": self.target.revision,
+            "draft_model": _file_name(self.speculation.draft_model),
             "workload": workload_digest(self.target.workload, self._folder),
             "launch": list(redact(self.engine.identity_args(argv))),
         }
@@ -358,3 +359,8 @@ def _without_speculation(target: Target, engine: Engine) -> Target:
         if (words := getattr(target.service, name))
     }
     return msgspec.structs.replace(target, service=msgspec.structs.replace(target.service, **commands))
+
+
+def _file_name(model: str | None) -> str | None:
+    """A model without its folder, which says nothing of it; a hub's name stays whole."""
+    return PurePath(model).name if model and PurePath(model).is_absolute() else model
