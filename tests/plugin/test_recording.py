@@ -105,7 +105,7 @@ def test_a_note_alone_never_gates_and_a_floor_alone_does(project: Project) -> No
         case["note"] = "186 tok/s, workload unknown"
     content["cases"][1]["floor"] = {"tok_s": 180}
     path.write_text(json.dumps(content))
-    result = project.run("--spec-steps=0,1", "--spec-json=report.json")
+    result = project.run("--spec-steps=0,1", "--spec-json=report.json", "--spec-restarts=4")
     report = json.loads(Path(project.pytester.path / "report.json").read_text())
     assert [case["outcome"] for case in report["cases"]] == ["no-baseline", "pass"]
     assert result.ret == 11

@@ -106,7 +106,7 @@ def test_a_missing_program_is_broken_at_once(host: AuditedHost) -> None:
 def test_a_taken_port_names_its_holder(host: AuditedHost) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        with pytest.raises(BrokenError, match=rf"port {port} is taken by pid {os.getpid()}: .*pytest"):
+        with pytest.raises(BrokenError, match=rf"port {port} is taken by pid {os.getpid()}: "):
             CommandService(host, ["true"]).start([], port)
 
 
