@@ -2,8 +2,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 SUITE = --spec-steps=0,1,2,3 --spec-concurrency=1,2,4
-# more options for the judged run of the demo
+# more options for the judged run of the demo, and for the tests
 DEMO =
+MORE =
 # tests start many short processes: without compiled modules each would compile them anew
 export PYTHONDONTWRITEBYTECODE =
 
@@ -30,12 +31,12 @@ demo:
 
 ## everything that needs neither GPU nor root
 test: $(VENV)/.dev
-	$(BIN)/pytest -q -n2 tests/unit tests/plugin tests/study
-	$(BIN)/pytest -q tests/load tests/engines
+	$(BIN)/pytest -q -n2 $(MORE) tests/unit tests/plugin tests/study
+	$(BIN)/pytest -q $(MORE) tests/load tests/engines
 
 ## SSH, systemd, LXC: needs root on Debian 12 (tests/rig/README.md)
 test-rig: $(VENV)/.dev
-	SPECDECODE_RIG=1 $(BIN)/pytest tests/rig
+	SPECDECODE_RIG=1 $(BIN)/pytest $(MORE) tests/rig
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

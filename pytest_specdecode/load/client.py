@@ -100,7 +100,6 @@ class _Exchange(asyncio.BufferedProtocol):
         self.trace = trace
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.last_s = 0.0
-        self._buffer = buffer
         self._view = memoryview(buffer)
         self._data: list[bytes] = []
         self._size = 0
@@ -110,8 +109,8 @@ class _Exchange(asyncio.BufferedProtocol):
         self.trace.sent_s = self.last_s = time.perf_counter()
         transport.write(data)
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 (the protocol's signature)
-        return self._buffer
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the protocol's signature)
+        return self._view  # asyncio's TLS reads into slices of it: those of a bytearray would be copies
 
     def buffer_updated(self, nbytes: int) -> None:
         trace = self.trace
