@@ -7,13 +7,14 @@ import datetime as dt
 import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from . import __version__, cleanroom, machine
+from . import cleanroom, machine
+from .about import context_of, identity_of
 from .config import Speculation, Target
 from .engines import Engine, Launch
 from .engines.http import HttpxHttp
@@ -21,10 +22,9 @@ from .engines.registry import load_engine
 from .errors import BrokenError, ConfigError, HostError
 from .hosts import Host
 from .hosts.audit import redact
-from .hosts.local import LocalHost
 from .ledger import Ledger, TargetRecord
 from .load.measure import measure
-from .load.requests import check_workload, workload_digest
+from .load.requests import check_workload
 from .markers import Defaults
 from .model import Case, CaseStart, ServerStart, SpecConfig
 from .server import Server, answering
@@ -84,13 +84,7 @@ class Run:
     @property
     def speculation(self) -> Speculation:
         """What steps means here: what the target says, else what its launch command says."""
-        table, launch = self.target.speculation, self.launch
-        return msgspec.structs.replace(
-            table,
-            algorithm=table.algorithm or launch.algorithm,
-            draft_model=table.draft_model or launch.draft_model,
-            args={**launch.args, **table.args},
-        )
+        return self.launch.complete(self.target.speculation)
 
     @property
     def defaults(self) -> Defaults:
@@ -274,22 +268,11 @@ class Run:
         """Identity and context of the session, once its first server runs (§6)."""
         if self.identity:
             return
-        self.identity = {
-            **({"machine": self.target.machine} if self._elsewhere else machine.identity_facts(self.facts)),
-            "model": self.target.model or self.engine.read_launch(argv).model,
-            "revision": self.target.revision,
-            "draft_model": _file_name(self.speculation.draft_model),
-            "workload": workload_digest(self.target.workload, self._folder),
-            "launch": list(redact(self.engine.identity_args(argv))),
-        }
-        self.context = {
-            **({} if self._elsewhere else machine.context_facts(self.facts)),
-            "commit": _commit(self._folder),
-            "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            "engine": self.target.engine,
-            "engine_version": version,
-            "plugin_version": __version__,
-        }
+        facts = None if self._elsewhere else self.facts
+        self.identity = identity_of(
+            self.target, self.engine, argv, facts, self._folder, draft_model=self.speculation.draft_model
+        )
+        self.context = context_of(self.target, version, facts, self._folder)
         self.ledger.add(TargetRecord(self.target.name, self.machine, self.identity, self.context))
 
     @answering()
@@ -342,15 +325,6 @@ class Run:
             self.venue.close()
 
 
-def _commit(folder: Path) -> str:
-    """The folder's git commit; empty where there is none."""
-    try:
-        result = LocalHost().run(["git", "-C", str(folder), "rev-parse", "--short", "HEAD"], timeout=10)
-    except HostError:
-        return ""
-    return result.stdout.strip() if result.status == 0 else ""
-
-
 def _without_speculation(target: Target, engine: Engine) -> Target:
     """The target whose launch command leaves speculation to each configuration."""
     commands = {
@@ -359,8 +333,3 @@ def _without_speculation(target: Target, engine: Engine) -> Target:
         if (words := getattr(target.service, name))
     }
     return msgspec.structs.replace(target, service=msgspec.structs.replace(target.service, **commands))
-
-
-def _file_name(model: str | None) -> str | None:
-    """A model without its folder, which says nothing of it; a hub's name stays whole."""
-    return PurePath(model).name if model and PurePath(model).is_absolute() else model
