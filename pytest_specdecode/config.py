@@ -80,7 +80,7 @@ class Cleanup(Table, frozen=True, kw_only=True):
 class Workload(Table, frozen=True, kw_only=True):
     """The load of one round. The same balanced set of requests in every round, restart and night."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"client_processes", "forced_acceptance"})
+    later: ClassVar[frozenset[str]] = frozenset({"client_processes"})
 
     prompts: str = "builtin:mixed"
     """A built-in set, or a file's path (relative paths start at the configuration file)."""
@@ -93,6 +93,9 @@ class Workload(Table, frozen=True, kw_only=True):
     warmup_rounds: int = 1
     rounds: int = 5
     seed: int = 0
+    forced_acceptance: Ratio | None = None
+    """The chance that a drafted token is accepted given that all before it were, whatever was drafted; None:
+    as the drafts deserve."""
 
 
 class Gate(Table, frozen=True, kw_only=True):

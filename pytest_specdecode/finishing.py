@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from .config import Workload
 from .errors import BaselineError, ConfigError
 from .exitstatus import exit_status
 from .gating import Gate
@@ -55,7 +56,7 @@ def _tables(state: State) -> list[str]:
         target.name,
         hardware=state.run.hardware,
         engine=f"{target.engine} {state.run.context.get('engine_version', '')}".strip(),
-        workload=f"output {target.workload.output_tokens} tok",
+        workload=_workload(target.workload),
     )
     width = shutil.get_terminal_size((120, 24)).columns
     lines: list[str] = []
@@ -70,6 +71,11 @@ def _tables(state: State) -> list[str]:
         )
         lines.append("")
     return lines
+
+
+def _workload(workload: Workload) -> str:
+    rate = workload.forced_acceptance
+    return f"output {workload.output_tokens} tok" + (f", acceptance forced to {rate:.0%}" if rate else "")
 
 
 def _record(state: State) -> list[str]:

@@ -170,7 +170,12 @@ class Run:
 
     def flags(self, config: SpecConfig) -> tuple[str, ...]:
         """The engine's speculation flags of ``config``."""
-        return self.engine.flags(config, self.speculation, help_text=self._help_text())
+        return self.engine.flags(
+            config,
+            self.speculation,
+            help_text=self._help_text(),
+            forced_acceptance=self.target.workload.forced_acceptance,
+        )
 
     def _help_text(self) -> str:
         """What the engine prints for ``--help``; empty where its command is unknown or does not answer."""
@@ -221,7 +226,9 @@ class Run:
         flags = self.flags(config) if self.service.managed else ()
         argv = self.service.command(flags, port)
         self._say(f"starting {self.target.engine} with steps={config.steps}")
-        self.service.start(flags, port)
+        self.service.start(
+            flags, port, self.engine.environment(config, self.target.workload.forced_acceptance)
+        )
         url, headers = self.venue.url(port), self._headers()
         self._http = http = HttpxHttp(url, headers)
         try:

@@ -41,6 +41,13 @@ class Http(Protocol):
     def post(self, path: str, body: Mapping[str, Any] | None = None, *, timeout: float = 30.0) -> Answer: ...
 
 
+def acceptance_by_position(rate: float, steps: int) -> tuple[float, ...]:
+    """Shares of drafts accepted up to and including each position ``i`` (from 0): ``rate ** (i + 1)``,
+    each token's chance given those before it being ``rate``. One more than their sum is the acceptance
+    length."""
+    return tuple(rate**place for place in range(1, steps + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What a launch command says, read without running it. None: it does not say."""
@@ -155,11 +162,24 @@ class Engine(Protocol):
         """Launch arguments that a baseline depends on: without speculation, host, port, log and key flags."""
         ...
 
-    def flags(self, config: SpecConfig, speculation: Speculation, *, help_text: str) -> tuple[str, ...]:
+    def flags(
+        self,
+        config: SpecConfig,
+        speculation: Speculation,
+        *,
+        help_text: str,
+        forced_acceptance: float | None = None,
+    ) -> tuple[str, ...]:
         """Speculation flags of one configuration, in the spelling that ``help_text`` knows.
 
+        :param forced_acceptance: the chance, above 0 and at most 1, that a drafted token is accepted given
+            that all before it were, whatever was drafted; None: as the drafts deserve
         :raises ConfigError: for a setting that this engine cannot express, naming it.
         """
+        ...
+
+    def environment(self, config: SpecConfig, forced_acceptance: float | None) -> Mapping[str, str]:
+        """Environment variables that ``config`` needs beside its flags."""
         ...
 
     def ready(self, http: Http) -> Readiness:

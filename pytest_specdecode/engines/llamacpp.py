@@ -71,9 +71,19 @@ class LlamaCpp:
                 out += piece.tokens
         return tuple(out)
 
-    def flags(self, config: SpecConfig, speculation: Speculation, *, help_text: str) -> tuple[str, ...]:
+    def flags(
+        self,
+        config: SpecConfig,
+        speculation: Speculation,
+        *,
+        help_text: str,
+        forced_acceptance: float | None = None,
+    ) -> tuple[str, ...]:
         """As the protocol says; how steps become drafts is in :mod:`.llamacpp_drafts`."""
-        return draft_flags(config, speculation, Help.read(help_text))
+        return draft_flags(config, speculation, Help.read(help_text), forced_acceptance)
+
+    def environment(self, config: SpecConfig, forced_acceptance: float | None) -> Mapping[str, str]:  # noqa: ARG002
+        return {}
 
     # --- the running server
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
 from ..model import Scalar, SpecConfig
+from . import acceptance_by_position
 from . import llamacpp_flags as f
 
 if TYPE_CHECKING:
@@ -36,7 +37,14 @@ OWN_HEADS = "draft-mtp"
 """The one draft type that can do without a draft model: the model brings the layers itself."""
 
 
-def draft_flags(config: SpecConfig, speculation: Speculation, server: f.Help) -> tuple[str, ...]:
+SYNTHETIC = ("spec-synth-rates", "spec-synth-len")
+"""Rates are shares of drafts accepted up to each position, not chances given the one before: 0.5,0.5,0.5
+accepts all of a draft or nothing."""
+
+
+def draft_flags(
+    config: SpecConfig, speculation: Speculation, server: f.Help, forced_acceptance: float | None = None
+) -> tuple[str, ...]:
     """Speculation flags of one configuration; args that are no speculation flags hold with steps 0 too.
 
     ``args`` keys are flags without dashes, with ``_`` or ``-``; True is ``--x``, False ``--no-x``. Args of
@@ -55,12 +63,22 @@ def draft_flags(config: SpecConfig, speculation: Speculation, server: f.Help) ->
     depth = {flag: config.steps for kind in kinds for flag in _depth_flags(kind, config.steps, server)}
     if "draft-max" in depth:  # servers of that age may ask for drafts of at least five tokens
         args = {"draft-min": 0, **args}
+    if forced_acceptance is not None:
+        args |= _synthetic(forced_acceptance, config.steps, args)
     return (
         *_draft_model(kinds, speculation, server),
         *_type(kinds, server),
         *(token for flag, value in depth.items() for token in (_spelled(flag, server), str(value))),
         *_spelled_args(args, server),
     )
+
+
+def _synthetic(rate: float, steps: int, args: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    if said := [name for name in SYNTHETIC if name in args]:
+        raise ConfigError(
+            f"args.{said[0]}: workload.forced_acceptance sets the acceptance; keep one of the two"
+        )
+    return {SYNTHETIC[0]: ",".join(f"{share:.6g}" for share in acceptance_by_position(rate, steps))}
 
 
 def types_of(value: object) -> list[str]:

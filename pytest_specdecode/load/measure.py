@@ -162,6 +162,7 @@ class _Measurement:
             instances=(instance, server.instance()),
             template_tokens=self._template_tokens,
             unsent=driven.unsent,
+            forced_acceptance=self._workload.forced_acceptance,
         )
         found = metrics_of(streams, self._concurrency, counted) if evidence.complete else {}
         self._note_speed(name, found.get("tok_s"))

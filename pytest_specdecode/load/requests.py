@@ -188,6 +188,8 @@ def workload_digest(workload: Workload, rootdir: Path) -> str:
         "prompts": [[p.category, [(m.role, m.content) for m in p.messages]] for p in prompts],
         **{name: getattr(workload, name) for name in _SHAPING},
     }
+    if workload.forced_acceptance is not None:
+        shape["forced_acceptance"] = float(workload.forced_acceptance)
     return hashlib.sha256(msgspec.json.encode(shape, order="sorted")).hexdigest()[:16]
 
 

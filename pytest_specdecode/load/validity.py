@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
-from ..engines import Counters
+from ..engines import Counters, acceptance_by_position
 from ..model import SpecConfig
 from .metrics import cached_share, total_or_none
 from .streams import Stream
@@ -24,6 +25,9 @@ LATE_FLOOR_S = 0.050
 more. It delays first and last tokens alike, so it adds noise that averages out over the round's requests, and
 no bias; far beyond these limits the client is what was measured."""
 CPU_SHARE = 0.9
+FORCED_SHARE = 0.1
+"""How far the share of first draft tokens that were accepted may lie from a forced one, five standard errors
+of a share over that many drafts apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Evidence:
     instances: tuple[str, str]
     template_tokens: int = 0
     unsent: int = 0
+    forced_acceptance: float | None = None
 
     @property
     def good(self) -> list[Stream]:
@@ -111,6 +116,32 @@ def speculation(e: Evidence) -> str | None:
             "but nothing was drafted"
         )
     return None
+
+
+def forced(e: Evidence) -> str | None:
+    """Whether a forced acceptance is in force, by the first position of each draft, there even in short ones.
+
+    An engine that counts no positions is held to the acceptance length of full drafts,
+    ``1 + sum(rate ** i for i in 1 … steps)``.
+    """
+    rate, drafts, accepted = e.forced_acceptance, e.counted.drafts, e.counted.accepted_tokens
+    if rate is None or e.config.off or not drafts:
+        return None
+    by_position = e.counted.accepted_by_position
+    if by_position:
+        what, found, wanted = "first draft tokens", by_position[0] / drafts, rate
+    elif accepted is not None:
+        what, wanted = "drafted tokens a step", sum(acceptance_by_position(rate, e.config.steps))
+        found = accepted / drafts
+    else:
+        return None
+    allowed = FORCED_SHARE * wanted + 5 * sqrt(wanted * max(e.config.steps - wanted, 0.01) / drafts)
+    if abs(found - wanted) <= allowed:
+        return None
+    return (
+        f"forced_acceptance {rate:.0%} is not in force: {found:.2f} of the {what} were accepted, "
+        f"{wanted:.2f} would be"
+    )
 
 
 def foreign(e: Evidence) -> str | None:
@@ -207,6 +238,7 @@ CHECKS: tuple[Callable[[Evidence], str | None], ...] = (
     fell_short,
     in_one_piece,
     speculation,
+    forced,
     foreign,
     ran_together,
     cached,

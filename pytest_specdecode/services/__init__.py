@@ -32,8 +32,10 @@ class Service(Protocol):
         """The launch command with everything replaced; empty where it is unknown."""
         ...
 
-    def start(self, flags: Sequence[str], port: int) -> None:
+    def start(self, flags: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> None:
         """Launch it; returns once it is launched, not once it is ready.
+
+        :param env: environment variables of this start, beside the service's own
 
         :raises BrokenError: when the launch itself fails.
         """

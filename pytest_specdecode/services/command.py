@@ -71,7 +71,7 @@ class CommandService:
     def command(self, flags: Sequence[str], port: int) -> tuple[str, ...]:
         return expand(self._template, flags, port, key=self._key, extra=self._extra)
 
-    def start(self, flags: Sequence[str], port: int) -> None:
+    def start(self, flags: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> None:
         left = self._child.descendants() if self._child is not None else {}
         if left:
             shown = "; ".join(f"pid {pid}: {command}" for pid, command in left.items())
@@ -81,7 +81,7 @@ class CommandService:
         if not use.closed:
             raise BrokenError(f"port {port} is taken by {use}; stop that, or give the target another port")
         try:
-            self._child = self._host.spawn(argv, env=self._env)
+            self._child = self._host.spawn(argv, env={**self._env, **(env or {})})
         except NotRunError as error:
             raise BrokenError(f"the engine could not be launched: {error}") from error
         except HostError as error:

@@ -30,9 +30,9 @@ class ExternalService:
         del flags, port
         return ()
 
-    def start(self, flags: Sequence[str], port: int) -> None:
+    def start(self, flags: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> None:
         """Nothing: whether it runs what was asked shows in the settings that it reports."""
-        del flags, port
+        del flags, port, env
 
     def state(self) -> ServiceState:
         return self._watch.state()

@@ -78,8 +78,10 @@ class StartStopService:
     def command(self, flags: Sequence[str], port: int) -> tuple[str, ...]:
         return expand(self._start, flags, port, key=f"{self._key}.start", extra=self._extra)
 
-    def _run(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        assignments = [f"{name}={value}" for name, value in self._env.items()]
+    def _run(
+        self, argv: Sequence[str], timeout: float, env: Mapping[str, str] | None = None
+    ) -> CommandResult:
+        assignments = [f"{name}={value}" for name, value in {**self._env, **(env or {})}.items()]
         result = self._host.run(["env", *assignments, *argv] if assignments else argv, timeout=timeout)
         self._said += [
             f"$ {shlex.join(redact(argv))}",
@@ -88,7 +90,7 @@ class StartStopService:
         ]
         return result
 
-    def start(self, flags: Sequence[str], port: int) -> None:
+    def start(self, flags: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> None:
         argv = self.command(flags, port)
         shown = shlex.join(redact(argv))
         use = port_use(self._host, port)
@@ -98,7 +100,7 @@ class StartStopService:
         self._watch.follow(port)
         self._launched = True
         try:
-            result = self._run(argv, self._start_within_s)
+            result = self._run(argv, self._start_within_s, env)
         except NotRunError as error:
             self._launched = False
             raise BrokenError(f"the engine could not be launched: {error}") from error

@@ -160,12 +160,12 @@ class SystemdService:
 
     # -- start, state, stop ---------------------------------------------------------------------------
 
-    def start(self, flags: Sequence[str], port: int) -> None:
+    def start(self, flags: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> None:
         planned = self._planned(flags, port)
         self.take_over()
         self._permit()
         try:
-            self._install(planned)
+            self._install(planned, env or {})
             before = self._ctl.show().invocation
             self._ctl.reset_failed()
             self._ctl.do("start", "--no-block")
@@ -198,8 +198,8 @@ class SystemdService:
             self._ctl.do("daemon-reload", unit=False)
         self._line = None
 
-    def _install(self, planned: ExecStart) -> None:
-        self._ctl.write_dropin(dropin_text(planned, self._env))
+    def _install(self, planned: ExecStart, env: Mapping[str, str]) -> None:
+        self._ctl.write_dropin(dropin_text(planned, {**self._env, **env}))
         self._ctl.do("daemon-reload", unit=False)
         will_run = self._ctl.exec_start()
         if will_run != (planned,):

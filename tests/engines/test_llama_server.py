@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pytest_specdecode.config import Target
+from pytest_specdecode.config import Speculation, Target
 from pytest_specdecode.engines.prometheus import samples
 from pytest_specdecode.launchers import llama_options, llama_server
 from pytest_specdecode.model import SpecConfig
@@ -125,6 +125,19 @@ def test_silent_non_speculation_is_seen_before_the_first_request(
     settings = ENGINE.settings(server.http, server.argv)
     (told,) = ENGINE.mismatches(SpecConfig.of(2, algorithm="draft-simple"), settings)
     assert "does not speculate" in told
+
+
+def test_a_forced_acceptance_holds_whatever_was_drafted(serve: Serve, target: Target) -> None:
+    """Drafts of the model itself would all be right."""
+    config = SpecConfig.of(2, algorithm="draft-simple")
+    said = Speculation(draft_model=model_of(target))
+    server = serve(*ENGINE.flags(config, said, help_text=llama_options.help_text(), forced_acceptance=0.5))
+    server.ask(120)
+    counted = ENGINE.counters(server.http)
+    assert counted.drafts
+    first, second = (n / counted.drafts for n in counted.accepted_by_position)
+    assert 0.3 < first < 0.7
+    assert 0.1 < second < 0.4
 
 
 def test_a_lookup_longer_than_the_draft_speculates_in_name_only(serve: Serve) -> None:

@@ -46,7 +46,7 @@ class Stubborn:
     def command(self, flags: Sequence[str], port: int) -> tuple[str, ...]:
         return ()
 
-    def start(self, flags: Sequence[str], port: int) -> None: ...
+    def start(self, flags: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> None: ...
 
     def state(self) -> ServiceState:
         return ServiceState(False)

@@ -201,7 +201,6 @@ def test_extra_body_does_not_replace_what_the_load_sets() -> None:
     ("table", "line", "key"),
     [
         (".workload", "client_processes = 2", "workload.client_processes"),
-        (".workload", "forced_acceptance = 0.8", "workload.forced_acceptance"),
     ],
 )
 def test_what_a_later_version_brings_is_not_called_unknown(table: str, line: str, key: str) -> None:

@@ -126,3 +126,21 @@ def test_ngram_simple_with_a_short_lookup_and_ngram_cache_with_eight_are_fine() 
     short = {"spec-ngram-simple-size-n": "1"}
     assert flags("ngram-simple", 1, args=short).endswith("--spec-ngram-simple-size-n 1")
     assert flags("ngram-cache", 8) == "--spec-type ngram-cache"
+
+
+def test_a_forced_acceptance_becomes_the_share_accepted_up_to_each_position() -> None:
+    said = LlamaCpp().flags(
+        SpecConfig.of(3, algorithm="ngram-mod"), Speculation(), help_text=CURRENT, forced_acceptance=0.8
+    )
+    assert said[-2:] == ("--spec-synth-rates", "0.8,0.64,0.512")
+    off = LlamaCpp().flags(SpecConfig.of(0), Speculation(), help_text=CURRENT, forced_acceptance=0.8)
+    assert off == ()
+
+
+def test_a_server_that_cannot_force_acceptance_or_is_told_twice_is_refused() -> None:
+    asked = SpecConfig.of(2, algorithm="ngram-mod")
+    with pytest.raises(ConfigError, match="no flag --spec-synth-rates"):
+        LlamaCpp().flags(asked, Speculation(), help_text=SHARED_NGRAM, forced_acceptance=0.8)
+    twice = Speculation(args={"spec-synth-len": 2})
+    with pytest.raises(ConfigError, match=r"args\.spec-synth-len: workload\.forced_acceptance sets"):
+        LlamaCpp().flags(asked, twice, help_text=CURRENT, forced_acceptance=0.8)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_specdecode.config import Workload
+from pytest_specdecode.config import Ratio, Workload
 from pytest_specdecode.errors import ConfigError
 from pytest_specdecode.load.prompts import Message, Prompt, load_prompts
 from pytest_specdecode.load.requests import (
@@ -167,3 +167,9 @@ def test_the_digest_changes_with_what_is_measured_and_with_nothing_else(tmp_path
 def test_what_could_not_be_measured_is_refused_beforehand(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_workload(Workload(**settings), Path(), [1, 4])
+
+
+def test_a_forced_acceptance_is_another_workload_and_none_changes_no_digest(tmp_path: Path) -> None:
+    plain, forced = Workload(), Workload(forced_acceptance=Ratio(0.8))
+    assert workload_digest(plain, tmp_path) != workload_digest(forced, tmp_path)
+    assert workload_digest(plain, tmp_path) == workload_digest(Workload(forced_acceptance=None), tmp_path)

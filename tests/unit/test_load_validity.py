@@ -184,3 +184,34 @@ def test_a_restart_in_between_comes_first() -> None:
     bad = [Stream(0, 0, 100, 0.0, 1.0, failure="cut")]
     found = reasons(evidence(bad, instances=("12:34", "56:78")))
     assert found[0] == "the service was restarted under the load: 12:34 → 56:78"
+
+
+def drafted(accepted: float, *positions: float) -> Counters:
+    return Counters(
+        drafts=1000, draft_tokens=2000, accepted_tokens=accepted, accepted_by_position=tuple(positions)
+    )
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        pytest.param(drafted(1440, 800, 640), id="as asked"),
+        pytest.param(drafted(900, 790, 110), id="short drafts: the first position tells"),
+        pytest.param(drafted(1440), id="an engine that counts no positions"),
+        pytest.param(Counters(), id="an engine that counts nothing"),
+    ],
+)
+def test_a_forced_acceptance_that_is_in_force(counted: Counters) -> None:
+    assert reasons(evidence(config=TWO, counted=counted, forced_acceptance=0.8)) == ()
+
+
+@pytest.mark.parametrize(
+    ("counted", "says"),
+    [
+        (drafted(700, 400, 300), "0.40 of the first draft tokens were accepted, 0.80 would be"),
+        (drafted(700), "0.70 of the drafted tokens a step were accepted, 1.44 would be"),
+    ],
+)
+def test_a_forced_acceptance_that_is_not_in_force(counted: Counters, says: str) -> None:
+    reason = only(evidence(config=TWO, counted=counted, forced_acceptance=0.8))
+    assert reason == f"forced_acceptance 80% is not in force: {says}"
