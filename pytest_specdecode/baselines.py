@@ -21,6 +21,9 @@ from .verdict import Noise, Start
 UNQUOTED_CONTEXT = frozenset({"date"})
 """Context that always differs, and so explains nothing."""
 
+CACHED_FOR = ("engine", "engine_version", "driver")
+"""Context that compiled kernels are cached for."""
+
 
 @dataclass(slots=True)
 class Store:
@@ -73,6 +76,15 @@ class Store:
             changes=changes(recorded.sessions[-1].context, context),
             history={name: [statistics.median(s.rounds) for s in each] for name, each in starts.items()},
         )
+
+    def renewed(self, machine: str, context: Mapping[str, Any]) -> tuple[str, ...]:
+        """How engine and driver differ from those of the latest session that is stored for this machine."""
+        file = self.files.get(machine)
+        sessions = [s.context for case in file.cases for s in case.sessions] if file else []
+        if not sessions:
+            return ()
+        latest = max(sessions, key=lambda each: str(each.get("date", "")))
+        return changes({k: latest.get(k) for k in CACHED_FOR}, {k: context.get(k) for k in CACHED_FOR})
 
     def noise(self, machine: str) -> Mapping[str, Noise]:
         """Noise pooled over all that is stored for this machine, by metric."""

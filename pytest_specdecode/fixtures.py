@@ -63,9 +63,11 @@ def spec_server(
 
     ``.url``, ``.config``, ``.settings`` (as the engine reports them), ``.counters()``, ``.log_tail()``.
     """
-    run = pytestconfig.stash[STATE].run
-    yield run.start(spec_config, _spec_restart)
-    run.stop()
+    from .priming import serve  # noqa: PLC0415  (kept out of sessions that run no benchmark)
+
+    state = pytestconfig.stash[STATE]
+    yield serve(state, spec_config, _spec_restart)
+    state.run.stop()
 
 
 @pytest.fixture

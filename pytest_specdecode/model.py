@@ -208,6 +208,8 @@ class ServerStart:
     settings: Mapping[str, Any] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
     """The launch command, secrets redacted; empty where the service is the user's own."""
+    discarded: str = ""
+    """Why nothing that was measured on it counts; empty for a start that does."""
 
 
 def summarize(starts: Sequence[CaseStart], name: str) -> float:

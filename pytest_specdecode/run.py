@@ -55,7 +55,7 @@ class Run:
         self.session_id = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
         self.identity: dict[str, Any] = {}
         self.context: dict[str, Any] = {}
-        self._say = say
+        self.say = say
         self._folder = folder
         self._server: Server | None = None
         self._http: HttpxHttp | None = None
@@ -127,7 +127,7 @@ class Run:
         if self._closed is not None:
             return
         try:
-            self.venue.claim(self.service, wait_s=wait_lease_s, say=self._say)
+            self.venue.claim(self.service, wait_s=wait_lease_s, say=self.say)
             self._check(list(configs), sorted(set(levels)))
         except (HostError, BrokenError) as error:
             self._closed = str(error)
@@ -204,7 +204,7 @@ class Run:
             self.service,
             port=port,
             within_s=float(self.target.cleanup.within),
-            progress=self._say,
+            progress=self.say,
             site=self.venue.site,
         )
 
@@ -225,7 +225,7 @@ class Run:
         port = self.fixed_port() or free_port(self.host)
         flags = self.flags(config) if self.service.managed else ()
         argv = self.service.command(flags, port)
-        self._say(f"starting {self.target.engine} with steps={config.steps}")
+        self.say(f"starting {self.target.engine} with steps={config.steps}")
         self.service.start(
             flags, port, self.engine.environment(config, self.target.workload.forced_acceptance)
         )
@@ -237,7 +237,7 @@ class Run:
                 http,
                 self.service,
                 within_s=float(self.target.service.ready_within),
-                say=self._say,
+                say=self.say,
             )
             reported = verify(self.engine, http, self.service, config, argv=argv, model=self.target.model)
         except BaseException:
@@ -302,7 +302,7 @@ class Run:
             self.target.workload,
             case.concurrency,
             rounds=rounds or self.target.workload.rounds,
-            progress=lambda text: self._say(f"steps={case.config.steps} c={case.concurrency} {text}"),
+            progress=lambda text: self.say(f"steps={case.config.steps} c={case.concurrency} {text}"),
             rootdir=self._folder,
         )
 

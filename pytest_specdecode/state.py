@@ -45,6 +45,8 @@ class State:
     """Lines for the end of the session: what was deselected, recorded, not recorded and why."""
     unwritten: list[str] = field(default_factory=list)
     """Files that could not be written, and why."""
+    served: bool = False
+    """Whether a server was started in this session."""
     refused: list[Written] = field(default_factory=list)
     """Cases that a recording did not store."""
     _began: float = field(default_factory=time.monotonic)

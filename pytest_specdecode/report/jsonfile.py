@@ -110,6 +110,7 @@ def _server_start(start: ServerStart) -> dict[str, Any]:
         "version": start.version,
         "settings": start.settings,
         "argv": list(start.argv),
+        "discarded": start.discarded,
     }
 
 

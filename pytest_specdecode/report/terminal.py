@@ -90,8 +90,10 @@ def summary_line(ledger: Ledger) -> str:
         for outcome in _ORDER
         if outcome in _ALWAYS or counts[outcome]
     ]
-    starts = len(ledger.server_starts)
-    return f"{' · '.join(parts)}      {starts} server start{'s' * (starts != 1)}, {duration(ledger.seconds)}"
+    starts = ledger.server_starts
+    primed = " (one thrown away)" if any(start.discarded for start in starts) else ""
+    counted = f"{len(starts)} server start{'s' * (len(starts) != 1)}{primed}"
+    return f"{' · '.join(parts)}      {counted}, {duration(ledger.seconds)}"
 
 
 def recorded_lines(written: Sequence[Written]) -> list[str]:

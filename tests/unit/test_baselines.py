@@ -192,3 +192,20 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         check_writable(tmp_path / "file" / "baselines")
     with pytest.raises(BaselineError, match="cannot be written there"):
         check_writable(Path("/proc/self"))
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({}, ()),
+        ({"driver": "590"}, ("driver 580 → 590",)),
+        ({"engine_version": "0.5.23", "kernel": "6.12"}, ("sglang 0.5.22 → 0.5.23",)),
+    ],
+)
+def test_what_compiled_kernels_are_cached_for(
+    tmp_path: Path, now: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    save(tmp_path, [stored(case())])
+    store = Store(tmp_path, TARGET)
+    assert store.renewed(MACHINE, {**CONTEXT, **now}) == said
+    assert store.renewed("another", {**CONTEXT, **now}) == ()
