@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .config import Gate as GateTable
 from .errors import InvalidError, MissingMetricError
 from .markers import GateMark
 from .model import CaseStart, Outcome, metric, summarize
 from .verdict import Noise, Start, Verdict, floor_verdict, judge
+from .why import PARTS, Why, explain
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,15 @@ class Judgement:
     reason: str = ""
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
+    why: Why | None = None
+    """What a regression lost; None where the engine has no step counter, and for every other outcome."""
+
+    @property
+    def explanation(self) -> Mapping[str, Any] | None:
+        """Of a regression, for reports: the split where there is one, and what changed in context."""
+        if self.outcome is not Outcome.REGRESSED:
+            return None
+        return {**(self.why.as_dict() if self.why else {}), "changes": list(self.changes)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +145,11 @@ def judge_case(
             noise=noise.get(name),
             higher_is_better=metric(name).higher_is_better,
         )
-    return _worst(verdicts, stored.changes, last=last)
+    judgement = _worst(verdicts, stored.changes, last=last)
+    if judgement.outcome is not Outcome.REGRESSED:
+        return judgement
+    now = {name: [Start(s.start_id, "current", s.values(name)) for s in starts] for name in PARTS}
+    return replace(judgement, why=explain(now, stored.starts, noise))
 
 
 def strictest(floors: Iterable[Mapping[str, float]]) -> dict[str, float]:

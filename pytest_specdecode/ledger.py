@@ -36,6 +36,8 @@ class TestRecord:
     """By metric: outcome, ratio, low, high, slower, and what else the verdict says; plain values."""
     failed: bool = False
     """Whether pytest counts it as failed or as an error."""
+    why: Mapping[str, Any] | None = None
+    """Of a regression: what it lost, and what changed in context since the baseline; plain values."""
 
     @property
     def case(self) -> Case | None:
@@ -126,6 +128,11 @@ class CaseSummary:
     @property
     def valid_starts(self) -> tuple[CaseStart, ...]:
         return tuple(start for start in self.starts if start.valid)
+
+    @property
+    def why(self) -> Mapping[str, Any] | None:
+        """Why it regressed, as its tests say: the split is the case's own, whichever gate it missed."""
+        return next((t.why for t in self.tests if t.why is not None), None)
 
     @property
     def metrics(self) -> dict[str, float]:

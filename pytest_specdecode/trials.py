@@ -127,6 +127,7 @@ def _end(state: State, item: pytest.Item, trial: Trial, *, failed: bool) -> Outc
             reason=trial.reason,
             verdicts={name: asdict(verdict) for name, verdict in verdicts.items()},
             failed=failed,
+            why=judgement.explanation if judgement is not None else None,
         )
     )
     return outcome

@@ -178,17 +178,21 @@ def ratio_interval(
     *,
     confidence: float = 0.95,
     noise: Noise | None = None,
+    higher_is_better: bool = True,
 ) -> Interval:
     """The plain ratio a / b of two cases with its two-sided interval, for tables and for telling cases apart.
 
     :param noise: pooled over the cases of both sides; without it these two alone.
+    :param higher_is_better: of the metric; it says which rounds look disturbed, the ratio stays a / b.
     :raises SampleError: as :func:`judge`.
     """
     _Terms(0.5, 0.0, confidence, 1, 1)
-    top, bottom = samples(a, "numerator"), samples(b, "denominator")
+    top = samples(a, "numerator", higher_is_better=higher_is_better)
+    bottom = samples(b, "denominator", higher_is_better=higher_is_better)
     estimate = compare(top, bottom, noise or pool([top, bottom]))
-    low, high = (estimate.bound((1 - confidence) / 2, side) for side in (-1, 1))
-    return Interval(math.exp(estimate.center), math.exp(low), math.exp(high))
+    sign = 1 if higher_is_better else -1
+    low, high = sorted(sign * estimate.bound((1 - confidence) / 2, side) for side in (-1, 1))
+    return Interval(math.exp(sign * estimate.center), math.exp(low), math.exp(high))
 
 
 def resolvable(

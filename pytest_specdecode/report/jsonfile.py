@@ -69,6 +69,7 @@ def _case(summed: CaseSummary) -> dict[str, Any]:
         "concurrency": case.concurrency,
         "outcome": summed.outcome.value if summed.outcome else None,
         "metrics": summed.metrics,
+        "why": summed.why,
         "tests": [_test(t) for t in summed.tests],
         "starts": [_case_start(s) for s in summed.starts],
     }

@@ -14,12 +14,20 @@ from .text import case_label, number, percent, share
 if TYPE_CHECKING:
     from ..gating import Judgement
     from ..verdict import Verdict
+    from ..why import Change, Part, Why
 
 LINES = 7
 FLOOR = " floor"
 """Ends the name of a verdict against a floor, where the metric is judged against a baseline too."""
 _REPLACED = ("--spec-steps", "--spec-concurrency", "--spec-json", "--spec-inconclusive")
 _RECORD = ("--update-baselines", "--spec-update-baselines")
+_PARTS: Mapping[str, tuple[str, str, str]] = {
+    "tokens_per_step": ("tokens per step", "", "drafts fit worse: model, prompts or sampling changed"),
+    "step_ms": ("step time", " ms", "steps take longer: kernels, clocks or batch changed"),
+}
+"""Of each part of the time per token: its name, its unit, and what a loss usually means."""
+_DECODE = frozenset({"tok_s", "tok_s_p50", "total_tok_s", "itl_ms_p50", "itl_ms_p95", "itl_ms_p99", *_PARTS})
+"""Metrics of the decode phase alone."""
 
 
 class Judged(Protocol):
@@ -82,37 +90,6 @@ def record_command(case: Case, args: Sequence[str]) -> str:
     return shlex.join(["pytest", *kept, *wanted])
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Why decode got slower: time per token = step time / tokens per step, so its change is a product.
-
-    Each is a factor of time, above 1 where something was lost.
-    """
-
-    time_per_token: float
-    tokens_lost: float
-    step_time_gained: float
-
-    @classmethod
-    def of(cls, now: Mapping[str, float], old: Callable[[str], float | None]) -> Split | None:
-        """None where a side has no step counters."""
-        step, tokens = old("step_ms"), old("tokens_per_step")
-        if not step or not tokens or not now.get("step_ms") or not now.get("tokens_per_step"):
-            return None
-        tokens_lost = tokens / now["tokens_per_step"]
-        step_time = now["step_ms"] / step
-        return cls(tokens_lost * step_time, tokens_lost, step_time)
-
-    @property
-    def cause(self) -> str:
-        """The larger part, and what it usually means."""
-        if max(self.tokens_lost, self.step_time_gained) <= 1:
-            return "decode itself is not slower: look at queueing and prefill"
-        if self.tokens_lost >= self.step_time_gained:
-            return "mostly tokens per step: drafts fit worse (model, prompt or sampling changed)"
-        return "mostly step time: steps take longer (kernels, clocks or batch changed)"
-
-
 def _lines(measured: Judged, background: Background) -> list[str]:
     judgement = measured.judgement
     if judgement is None or judgement.outcome is None:
@@ -125,7 +102,7 @@ def _lines(measured: Judged, background: Background) -> list[str]:
         for line in _figures(name, verdict, measured, background)
     ]
     if judgement.outcome is Outcome.REGRESSED:
-        lines += _split_lines(measured, background)
+        lines += _why_lines(judgement, measured, background)
         if judgement.changes:
             lines.append(f"since the baseline: {', '.join(judgement.changes)}")
         else:
@@ -190,18 +167,44 @@ def _figures(name: str, verdict: Verdict, measured: Judged, background: Backgrou
     )
 
 
-def _split_lines(measured: Judged, background: Background) -> Iterator[str]:
-    split = Split.of(measured.metrics, background.old)
-    if split is None:
+def _why_lines(judgement: Judgement, measured: Judged, background: Background) -> Iterator[str]:
+    """A line for each part of the time per token, and one that says what neither explains."""
+    why = judgement.why
+    if why is None:
         return
-    now = measured.metrics
-    yield (
-        f"decode time per token {percent(split.time_per_token)} = "
-        f"tokens per step {_change(background.old('tokens_per_step'), now['tokens_per_step'])} "
-        f"({percent(split.tokens_lost)} time) × step time "
-        f"{_change(background.old('step_ms'), now['step_ms'])} ms ({percent(split.step_time_gained)} time)"
-    )
-    yield split.cause
+    lost = why.time_per_token
+    said = [_part(part, part.change(lost), measured, background) for part in _worse_first(why)]
+    if why.cause == "neither":
+        said = ["; ".join(said), _unexplained(judgement)]
+    yield f"decode time per token {percent(lost)}: {said[0]}"
+    yield said[1]
+
+
+def _worse_first(why: Why) -> list[Part]:
+    return sorted(why.parts, key=lambda part: (not (part.shown and part.time > 1), -part.time))
+
+
+def _part(part: Part, change: Change, measured: Judged, background: Background) -> str:
+    label, unit, meaning = _PARTS[part.name]
+    size = f"{percent(part.ratio)} ±{share(part.half_width) if part.half_width < 10 else '?'}"
+    moved = f"({_change(background.old(part.name), measured.metrics[part.name])}{unit})"
+    match change:
+        case "worse":
+            return f"{label} {size} {moved}: {meaning}"
+        case "better":
+            return f"{label} {size} {moved}, which is better"
+        case "unchanged":
+            return f"{label} unchanged {size} {moved}"
+        case _:
+            return f"{label} not shown to have changed {size} {moved}"
+
+
+def _unexplained(judgement: Judgement) -> str:
+    """What to do where decode time per token is not shown to have got worse by either part."""
+    slower = {name.removesuffix(FLOOR) for name, verdict in _worst(judgement)}
+    if slower & _DECODE:
+        return "neither is shown to be worse; more restarts would tell them apart (--spec-restarts)"
+    return "decode is not shown to be slower: look at queueing and prefill"
 
 
 def _change(old: float | None, now: float) -> str:

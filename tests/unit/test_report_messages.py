@@ -11,14 +11,19 @@ from hypothesis import strategies as st
 
 from pytest_specdecode.gating import Judgement
 from pytest_specdecode.model import Case, Outcome
-from pytest_specdecode.report.messages import Background, Split, comparison_lines, full_text, record_command
+from pytest_specdecode.report.messages import Background, comparison_lines, full_text, record_command
 from pytest_specdecode.verdict import Verdict
+from pytest_specdecode.why import Part, Why
 
 from .stored import case
 
 SLOWER = Verdict("regressed", 0.9, 0.88, 0.92, True, "shown to be slower by more than 1.0%")
 OPEN = Verdict("undecided", 0.97, 0.93, 1.01, False, "after 3 of 3 restarts neither shown")
 FINE = Verdict("pass", 1.0, 0.98, 1.02, False, "shown not to be slower by 5.0% or more")
+TOKENS = Part("tokens_per_step", 0.913, 0.895, 0.931)
+STEP = Part("step_ms", 1.019, 1.001, 1.037)
+SAME_TOKENS = Part("tokens_per_step", 0.998, 0.985, 1.011)
+SAME_STEP = Part("step_ms", 1.003, 0.993, 1.013)
 CHANGES = ("sglang 0.5.22 → 0.5.23", "driver 580 → 590")
 BACKGROUND = Background(
     {"tok_s": [108.2, 108.2], "step_ms": [21.0], "tokens_per_step": [2.41]},
@@ -35,26 +40,63 @@ class Measured:
     case: Case = field(default_factory=case)
 
 
-def regressed(**verdicts: Verdict) -> Measured:
-    return Measured(Judgement(Outcome.REGRESSED, "", verdicts or {"tok_s": SLOWER}, CHANGES))
+def regressed(why: Why | None = None, **verdicts: Verdict) -> Measured:
+    return Measured(Judgement(Outcome.REGRESSED, "", verdicts or {"tok_s": SLOWER}, CHANGES, why))
+
+
+def why_lines(why: Why, name: str = "tok_s") -> list[str]:
+    """What is said between the figures and the context."""
+    return comparison_lines(regressed(why, **{name: SLOWER}), BACKGROUND)[2 if name == "tok_s" else 1 : -1]
 
 
 def test_a_regression_says_what_how_much_why_and_since_when() -> None:
-    assert comparison_lines(regressed(), BACKGROUND) == [
+    assert comparison_lines(regressed(Why(TOKENS, STEP)), BACKGROUND) == [
         "regressed: qwen steps=2 c=16: tok_s is worse than what is stored by 10%; find the cause below, or "
         "accept it: pytest test_qwen.py -v --spec-steps=2 --spec-concurrency=16 --update-baselines "
         "--spec-accept-slower",
         "tok_s: 108 → 97.3 tok/s, × 0.900 (between 0.880 and 0.920; below 1 is worse)",
-        "decode time per token +12% = tokens per step 2.41 → 2.20 (+9.5% time) × step time 21.0 → 21.4 ms "
-        "(+1.9% time)",
-        "mostly tokens per step: drafts fit worse (model, prompt or sampling changed)",
+        "decode time per token +12%: tokens per step -8.7% ±1.8% (2.41 → 2.20): drafts fit worse: model, "
+        "prompts or sampling changed",
+        "step time +1.9% ±1.8% (21.0 → 21.4 ms): steps take longer: kernels, clocks or batch changed",
         "since the baseline: sglang 0.5.22 → 0.5.23, driver 580 → 590",
     ]
 
 
+def test_lost_acceptance_alone_is_told_from_lost_step_time_alone() -> None:
+    assert why_lines(Why(TOKENS, SAME_STEP)) == [
+        "decode time per token +9.9%: tokens per step -8.7% ±1.8% (2.41 → 2.20): drafts fit worse: model, "
+        "prompts or sampling changed",
+        "step time unchanged +0.3% ±1.0% (21.0 → 21.4 ms)",
+    ]
+    slow = Part("step_ms", 1.1, 1.08, 1.12)
+    assert why_lines(Why(SAME_TOKENS, slow)) == [
+        "decode time per token +10%: step time +10% ±2.0% (21.0 → 21.4 ms): steps take longer: kernels, "
+        "clocks or batch changed",
+        "tokens per step unchanged -0.2% ±1.3% (2.41 → 2.20)",
+    ]
+
+
+def test_a_part_that_got_better_or_is_not_known_is_called_so() -> None:
+    better = Part("tokens_per_step", 1.05, 1.03, 1.07)
+    slow = Part("step_ms", 1.2, 1.1, 1.3)
+    assert why_lines(Why(better, slow))[1] == "tokens per step +5.0% ±2.0% (2.41 → 2.20), which is better"
+    unknown = Part("tokens_per_step", 0.97, 0.002, 500.0)
+    assert (
+        why_lines(Why(unknown, slow))[1] == "tokens per step not shown to have changed -3.0% ±? (2.41 → 2.20)"
+    )
+
+
+def test_where_neither_part_is_shown_that_is_said() -> None:
+    loose = Why(Part("tokens_per_step", 0.95, 0.88, 1.03), Part("step_ms", 1.04, 0.97, 1.12))
+    first, second = why_lines(loose)
+    assert "tokens per step not shown to have changed" in first
+    assert "; step time not shown to have changed" in first
+    assert second.startswith("neither is shown to be worse; more restarts")
+    assert why_lines(loose, "ttft_ms_p50")[-1].endswith("look at queueing and prefill")
+
+
 def test_without_step_counters_nothing_is_said_of_the_cause() -> None:
-    measured = Measured(regressed().judgement, {"tok_s": 97.3})
-    assert not any("step" in line for line in comparison_lines(measured, BACKGROUND)[1:])
+    assert not any("step" in line for line in comparison_lines(regressed(), BACKGROUND)[1:])
 
 
 def test_a_regression_without_any_change_says_so() -> None:
@@ -153,26 +195,3 @@ def test_a_message_is_one_to_seven_lines(
     assert 1 <= len(lines) <= 7
     assert lines[0].startswith(f"{outcome}: ")
     assert full_text(measured, BACKGROUND)
-
-
-@settings(deadline=None)
-@given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(1, 8), st.floats(1, 8))
-def test_the_parts_of_a_split_make_the_whole(old_ms: float, new_ms: float, old: float, new: float) -> None:
-    history = {"step_ms": old_ms, "tokens_per_step": old}
-    split = Split.of({"step_ms": new_ms, "tokens_per_step": new}, history.get)
-    assert split is not None
-    assert split.time_per_token == pytest.approx((new_ms / new) / (old_ms / old))
-    assert split.tokens_lost * split.step_time_gained == pytest.approx(split.time_per_token)
-
-
-def test_the_larger_part_is_the_cause() -> None:
-    old = {"step_ms": 20.0, "tokens_per_step": 2.0}.get
-
-    def cause(step_ms: float, tokens: float) -> str:
-        split = Split.of({"step_ms": step_ms, "tokens_per_step": tokens}, old)
-        assert split is not None
-        return split.cause
-
-    assert cause(20, 1.5).startswith("mostly tokens per step")
-    assert cause(25, 2.0).startswith("mostly step time")
-    assert cause(19, 2.1).startswith("decode itself is not slower")
