@@ -54,6 +54,17 @@ def context_of(target: Target, version: str, facts: Facts | None, folder: Path) 
     }
 
 
+def headings_of(target: Target, version: str, hardware: str) -> dict[str, str]:
+    """What stands over a table, in words: hardware, engine, workload."""
+    rate = target.workload.forced_acceptance
+    forced = f", acceptance forced to {rate:.0%}" if rate else ""
+    return {
+        "hardware": hardware,
+        "engine": f"{target.engine} {version}".strip(),
+        "workload": f"output {target.workload.output_tokens} tok{forced}",
+    }
+
+
 def _commit(folder: Path) -> str:
     """The folder's git commit; empty where there is none."""
     try:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 
 import pytest
 
-from .config import Workload
 from .errors import BaselineError, ConfigError
 from .exitstatus import exit_status
 from .gating import Gate
-from .ledger import CaseSummary
+from .hosts.redaction import redact
+from .ledger import CaseSummary, TargetRecord
 from .model import Outcome
 from .recording import Policy, Recording, record
-from .report.compare import comparer
+from .report.compare import bounder, comparer
+from .report.grid import Grid, grid
 from .report.jsonfile import report, write_report
 from .report.terminal import Heading, recorded_lines, summary_line, table_lines
 from .state import State
@@ -24,10 +26,17 @@ def finish(config: pytest.Config, state: State) -> list[str]:
 
     What could not be written is said, and kept in ``state.unwritten``.
     """
-    lines = _tables(state)
+    grids = _grids(state)
+    lines = _tables(state, grids)
     if state.settings.record:
         lines += _record(state)
-    data = report(state.ledger, target=state.run.target.name, machine=state.run.target.machine or "")
+    data = report(
+        state.ledger,
+        target=state.run.target.name,
+        machine=state.run.target.machine or "",
+        grids=grids,
+        args=redact(config.invocation_params.args),
+    )
     if state.settings.json_file is not None:
         try:
             write_report(state.settings.json_file, data)
@@ -47,35 +56,32 @@ def ending(state: State) -> int:
     return exit_status([*state.failures, *slower], measured=measured)
 
 
-def _tables(state: State) -> list[str]:
+def _grids(state: State) -> list[Grid]:
+    """One for each metric of the gate, where anything was measured."""
     cases = state.ledger.cases
     if not any(case.valid_starts for case in cases):
         return []
     target = state.run.target
-    heading = Heading(
-        target.name,
-        hardware=state.run.hardware,
-        engine=f"{target.engine} {state.run.context.get('engine_version', '')}".strip(),
-        workload=_workload(target.workload),
-    )
-    width = shutil.get_terminal_size((120, 24)).columns
-    lines: list[str] = []
-    for name in target.gate.metrics:
-        lines += table_lines(
+    return [
+        grid(
             cases,
             name,
-            heading=heading,
             compare=comparer(cases, name),
+            bounds=bounder(cases, name),
             reference_steps=target.reference_steps,
-            width=width,
         )
-        lines.append("")
+        for name in target.gate.metrics
+    ]
+
+
+def _tables(state: State, grids: Sequence[Grid]) -> list[str]:
+    width = shutil.get_terminal_size((120, 24)).columns
+    targets = state.ledger.targets
+    lines: list[str] = []
+    for each in grids:
+        heading = Heading.of(targets.get(each.target, TargetRecord(each.target, "")))
+        lines += [*table_lines(each, heading=heading, width=width), ""]
     return lines
-
-
-def _workload(workload: Workload) -> str:
-    rate = workload.forced_acceptance
-    return f"output {workload.output_tokens} tok" + (f", acceptance forced to {rate:.0%}" if rate else "")
 
 
 def _record(state: State) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from .config import Gate as GateTable
 from .errors import InvalidError, MissingMetricError
 from .markers import GateMark
-from .model import CaseStart, Outcome, metric, summarize
+from .model import CaseStart, Outcome, geometric_mean, metric, summarize
 from .verdict import Noise, Start, Verdict, floor_verdict, judge
 from .why import PARTS, Why, explain
 
@@ -55,6 +55,12 @@ class Stored:
     """What differs in ``context`` since it was recorded, for the message of a regression."""
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Stored start medians of every metric, for the split of a regression."""
+
+    @property
+    def typical(self) -> dict[str, float]:
+        """The stored number of each metric: the geometric mean over its starts."""
+        means = {name: geometric_mean(values) for name, values in self.history.items()}
+        return {name: mean for name, mean in means.items() if mean is not None}
 
 
 @dataclass(frozen=True, slots=True)

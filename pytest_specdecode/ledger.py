@@ -38,6 +38,10 @@ class TestRecord:
     """Whether pytest counts it as failed or as an error."""
     why: Mapping[str, Any] | None = None
     """Of a regression: what it lost, and what changed in context since the baseline; plain values."""
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    """By metric: the stored number that it was judged against."""
+    line: int | None = None
+    """Where the test begins in its file, from 1."""
 
     @property
     def case(self) -> Case | None:
@@ -72,12 +76,14 @@ class CommandRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
-    """What was measured: names the baseline file, and fills the report's identity and context."""
+    """What was measured: names the baseline file, and fills the report's identity, context and headings."""
 
     target: str
     machine: str
     identity: Mapping[str, Any] = field(default_factory=dict)
     context: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
+    """For people, in words: hardware, engine, workload."""
 
 
 Event = ServerStart | CaseMeasured | TestRecord | CommandRecord | TargetRecord
@@ -133,6 +139,11 @@ class CaseSummary:
     def why(self) -> Mapping[str, Any] | None:
         """Why it regressed, as its tests say: the split is the case's own, whichever gate it missed."""
         return next((t.why for t in self.tests if t.why is not None), None)
+
+    @property
+    def baseline(self) -> Mapping[str, float]:
+        """By metric: the stored numbers that it was judged against."""
+        return next((t.baseline for t in self.tests if t.baseline), {})
 
     @property
     def metrics(self) -> dict[str, float]:

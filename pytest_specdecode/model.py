@@ -230,6 +230,13 @@ def summarize(starts: Sequence[CaseStart], name: str) -> float:
     return math.exp(statistics.fmean(map(math.log, medians)))
 
 
+def geometric_mean(values: Sequence[float]) -> float | None:
+    """None where there is none: no values, or some that are not above zero."""
+    if not values or min(values) <= 0:
+        return None
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
 def _why_missing(name: str) -> str:
     if name in {"step_ms", "tokens_per_step"}:
         return ": the engine gives no step counter"

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from . import cleanroom, machine
-from .about import context_of, identity_of
+from .about import context_of, headings_of, identity_of
 from .config import Speculation, Target
 from .engines import Engine, Launch
 from .engines.http import HttpxHttp
@@ -280,7 +280,8 @@ class Run:
             self.target, self.engine, argv, facts, self._folder, draft_model=self.speculation.draft_model
         )
         self.context = context_of(self.target, version, facts, self._folder)
-        self.ledger.add(TargetRecord(self.target.name, self.machine, self.identity, self.context))
+        headings = headings_of(self.target, version, self.hardware)
+        self.ledger.add(TargetRecord(self.target.name, self.machine, self.identity, self.context, headings))
 
     @answering()
     def measure(self, server: Server, case: Case, *, rounds: int | None = None) -> CaseStart:

@@ -116,6 +116,8 @@ def _end(state: State, item: pytest.Item, trial: Trial, *, failed: bool) -> Outc
         state.plan.end(planned, outcome)
     judgement = trial.measurement.judgement if trial.measurement is not None else None
     verdicts = judgement.verdicts if judgement is not None else {}
+    stored = state.stored(planned.case).typical if planned is not None and verdicts else {}
+    line = item.location[1]
     state.ledger.add(
         TestRecord(
             id=test_id(item),
@@ -128,6 +130,8 @@ def _end(state: State, item: pytest.Item, trial: Trial, *, failed: bool) -> Outc
             verdicts={name: asdict(verdict) for name, verdict in verdicts.items()},
             failed=failed,
             why=judgement.explanation if judgement is not None else None,
+            baseline=stored,
+            line=None if line is None else line + 1,
         )
     )
     return outcome

@@ -46,6 +46,7 @@ __all__ = [
     "ratio_interval",
     "resolvable",
     "summarize_rounds",
+    "value_interval",
 ]
 
 Outcome = Literal["pass", "regressed", "undecided"]
@@ -193,6 +194,20 @@ def ratio_interval(
     sign = 1 if higher_is_better else -1
     low, high = sorted(sign * estimate.bound((1 - confidence) / 2, side) for side in (-1, 1))
     return Interval(math.exp(sign * estimate.center), math.exp(low), math.exp(high))
+
+
+def value_interval(
+    starts: Sequence[Start], *, confidence: float = 0.95, noise: Noise | None = None
+) -> tuple[float, float]:
+    """Lower and upper end of one case's value in its own unit, two-sided, nights included; for plots.
+
+    :raises SampleError: as :func:`judge`.
+    """
+    _Terms(0.5, 0.0, confidence, 1, 1)
+    found = samples(starts, "case")
+    estimate = compare(found, [], noise or pool([found]))
+    low, high = (math.exp(estimate.bound((1 - confidence) / 2, side)) for side in (-1, 1))
+    return low, high
 
 
 def resolvable(

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from ..errors import SampleError
 from ..ledger import CaseSummary
-from ..verdict import Noise, Start, ratio_interval
-from .terminal import Compare, Comparison
+from ..verdict import Noise, Start, ratio_interval, value_interval
+from .grid import Bounds, Compare, Comparison
 
 CONFIDENCE = 0.95
 """Of the ± in tables: two-sided, each comparison for itself."""
+WIDEST_SHOWN = 10.0
+"""Upper over lower end of an interval; a wider one says that next to nothing is known."""
 
 
 def comparer(cases: Sequence[CaseSummary], name: str) -> Compare:
@@ -29,6 +31,20 @@ def comparer(cases: Sequence[CaseSummary], name: str) -> Compare:
         return Comparison(interval.ratio, interval.plus_minus if interval.plus_minus < 10 else None)
 
     return compare
+
+
+def bounder(cases: Sequence[CaseSummary], name: str) -> Bounds:
+    """The interval of the value of any of ``cases`` in the metric ``name``, with the same noise."""
+    noise = _noise(cases, name)
+
+    def bounds(case: CaseSummary, _name: str) -> tuple[float, float] | None:
+        try:
+            low, high = value_interval(_starts(case, name), confidence=CONFIDENCE, noise=noise)
+        except SampleError:
+            return None
+        return (low, high) if high / low < WIDEST_SHOWN else None
+
+    return bounds
 
 
 def _noise(cases: Sequence[CaseSummary], name: str) -> Noise | None:

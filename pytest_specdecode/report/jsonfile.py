@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,19 @@ from ..errors import ConfigError
 from ..files import write_atomically
 from ..ledger import CaseSummary, Ledger, TestRecord
 from ..model import CaseStart, Outcome, ServerStart
+from .grid import Grid
 
 SCHEMA = 1
 
 
-def report(ledger: Ledger, *, target: str, machine: str) -> dict[str, Any]:
+def report(
+    ledger: Ledger, *, target: str, machine: str, grids: Sequence[Grid] = (), args: Sequence[str] = ()
+) -> dict[str, Any]:
     """The report of one target's run, JSON-able.
 
     :param machine: used where the run ended before the target described itself
+    :param grids: the tables, which need statistics that are made elsewhere
+    :param args: what pytest was called with, secrets redacted
     """
     described = ledger.targets.get(target)
     cases = [c for c in ledger.cases if c.case.target == target]
@@ -30,7 +35,10 @@ def report(ledger: Ledger, *, target: str, machine: str) -> dict[str, Any]:
         "machine": described.machine if described else machine,
         "identity": dict(described.identity) if described else {},
         "context": dict(described.context) if described else {},
+        "args": list(args),
+        "targets": [asdict(record) for record in ledger.targets.values()],
         "summary": summary(ledger),
+        "tables": [each.as_dict() for each in grids],
         "cases": [_case(c) for c in cases],
         "tests": [_test(t) for t in ledger.tests if t.case is None],
         "starts": [_server_start(s) for s in ledger.server_starts if s.target == target],
@@ -70,6 +78,7 @@ def _case(summed: CaseSummary) -> dict[str, Any]:
         "outcome": summed.outcome.value if summed.outcome else None,
         "metrics": summed.metrics,
         "why": summed.why,
+        "baseline": dict(summed.baseline),
         "tests": [_test(t) for t in summed.tests],
         "starts": [_case_start(s) for s in summed.starts],
     }
@@ -78,6 +87,7 @@ def _case(summed: CaseSummary) -> dict[str, Any]:
 def _test(test: TestRecord) -> dict[str, Any]:
     return {
         "id": test.id,
+        "line": test.line,
         "outcome": test.outcome.value,
         "failed": test.failed,
         "restart": test.restart,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ..model import Case, Outcome, metric
+from ..model import Case, Outcome, geometric_mean, metric
 from .text import case_label, number, percent, share
 
 if TYPE_CHECKING:
@@ -53,10 +52,7 @@ class Background:
 
     def old(self, name: str) -> float | None:
         """The stored number of a metric: the geometric mean over its starts."""
-        values = self.history.get(name, ())
-        return (
-            math.exp(math.fsum(map(math.log, values)) / len(values)) if values and min(values) > 0 else None
-        )
+        return geometric_mean(self.history.get(name, ()))
 
 
 def comparison_lines(measured: Judged, background: Background | None = None) -> list[str]:

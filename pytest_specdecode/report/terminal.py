@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from ..ledger import CaseSummary, Ledger, config_order
+from ..ledger import Ledger, TargetRecord
 from ..model import Outcome, SpecConfig, metric
+from .grid import Grid
 from .text import case_label, config_labels, duration, number, percent, share, unit_label
 
 if TYPE_CHECKING:
@@ -34,18 +34,6 @@ _ORDER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """How a case compares with another. ``ratio`` 1.51: 51% more; ``half_width`` None: unknown."""
-
-    ratio: float
-    half_width: float | None = None
-
-
-Compare = Callable[[CaseSummary, CaseSummary, str], Comparison | None]
-"""(case, reference, metric) → how they compare; None where either has no such number."""
-
-
-@dataclass(frozen=True, slots=True)
 class Heading:
     """What was measured, in words: ``4 × RTX PRO 6000``, ``sglang 0.5.23``, ``output 512 tok``."""
 
@@ -54,30 +42,21 @@ class Heading:
     engine: str = ""
     workload: str = ""
 
+    @classmethod
+    def of(cls, record: TargetRecord) -> Heading:
+        return cls(record.target, **record.about)
+
     def line(self, name: str) -> str:
         place = f"{self.target} on {self.hardware}" if self.hardware else self.target
         return " · ".join(part for part in (place, self.engine, self.workload, unit_label(name)) if part)
 
 
-def table_lines(
-    cases: Sequence[CaseSummary],
-    name: str,
-    *,
-    heading: Heading,
-    compare: Compare,
-    reference_steps: int | None = None,
-    width: int = 120,
-) -> list[str]:
-    """One metric of all cases: a row per concurrency, a column per configuration.
-
-    Where that is wider than ``width``, a row per case. Empty without cases.
-    """
-    if not cases:
-        return []
-    table = _Table(cases, name, compare, reference_steps)
+def table_lines(grid: Grid, *, heading: Heading, width: int = 120) -> list[str]:
+    """A row per concurrency, a column per configuration; where that is wider than ``width``: per case."""
+    table = _Table(grid)
     wide = table.wide()
     lines = wide if max(map(len, wide)) + len(INDENT) <= width else table.narrow()
-    return [heading.line(name), *(INDENT + line for line in lines)]
+    return [heading.line(grid.name), *(INDENT + line for line in lines)]
 
 
 def summary_line(ledger: Ledger) -> str:
@@ -119,30 +98,22 @@ def _recorded(written: Written) -> Iterator[str]:
 
 
 class _Table:
-    """Cases by configuration and concurrency, and the texts of their cells."""
+    """The texts of a grid's cells."""
 
-    def __init__(
-        self, cases: Sequence[CaseSummary], name: str, compare: Compare, reference_steps: int | None
-    ) -> None:
-        self._name = name
-        self._compare = functools.cache(
-            lambda one, other: compare(self._cases[one], self._cases[other], name)
-        )
-        self._cases = {(c.case.config, c.case.concurrency): c for c in cases}
-        self._configs = sorted({config for config, _ in self._cases}, key=config_order)
-        self._levels = sorted({level for _, level in self._cases})
-        self._labels = config_labels(self._configs)
-        self._reference = self._reference_of(reference_steps)
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._labels = config_labels(grid.configs)
 
     def wide(self) -> list[str]:
         """A row per concurrency; per configuration the value, its improvement and how sure that is."""
-        columns = [self._column(config) for config in self._configs]
+        columns = [self._column(config) for config in self._grid.configs]
         rows = [
             [str(level), *(text for column in columns for text in column[i]), self._best(level)]
-            for i, level in enumerate(self._levels)
+            for i, level in enumerate(self._grid.levels)
         ]
         heads = [
-            [self._labels[c], "", ""][: len(col[0])] for c, col in zip(self._configs, columns, strict=True)
+            [self._labels[c], "", ""][: len(col[0])]
+            for c, col in zip(self._grid.configs, columns, strict=True)
         ]
         align = ["left", *(a for col in columns for a in _ALIGN[: len(col[0])]), "left"]
         return _tabulated(rows, ["concurrency", *(text for head in heads for text in head), "best"], align)
@@ -150,64 +121,32 @@ class _Table:
     def narrow(self) -> list[str]:
         """A row per case."""
         rows = []
-        for level in self._levels:
-            best = self._best_labels(level)
-            for config in self._configs:
-                label = self._labels[config]
-                first = str(level) if config == self._configs[0] else ""
-                mark = "best" if label in best else ""
-                rows.append([first, label, *self._parts(config, level), mark])
-        headers = ["concurrency", "", self._name, "", "", ""]
+        for level in self._grid.levels:
+            for config in self._grid.configs:
+                first = str(level) if config == self._grid.configs[0] else ""
+                mark = "best" if config in self._grid.best[level] else ""
+                rows.append([first, self._labels[config], *self._parts(config, level), mark])
+        headers = ["concurrency", "", self._grid.name, "", "", ""]
         return _tabulated(rows, headers, ["left", "left", *_ALIGN, "left"])
 
     def _column(self, config: SpecConfig) -> list[list[str]]:
         """The texts of one configuration by row; what no row has is left out."""
-        rows = [self._parts(config, level) for level in self._levels]
+        rows = [self._parts(config, level) for level in self._grid.levels]
         used = max(i + 1 for i in range(3) if i == 0 or any(row[i] for row in rows))
         return [list(row[:used]) for row in rows]
 
     def _parts(self, config: SpecConfig, level: int) -> tuple[str, str, str]:
-        case = self._cases.get((config, level))
-        if case is None:
+        cell = self._grid.cells.get((config, level))
+        if cell is None:
             return "–", "", ""
-        value = case.metrics.get(self._name)
-        if value is None:
-            return (case.outcome.value if case.outcome and not case.valid_starts else "–"), "", ""
-        reference = self._reference
-        if reference is None or config == reference or (reference, level) not in self._cases:
-            return number(value), "", ""
-        comparison = self._compare((config, level), (reference, level))
-        if comparison is None:
-            return number(value), "", ""
-        return number(value), percent(comparison.ratio), _plus_minus(comparison.half_width)
-
-    def _reference_of(self, steps: int | None) -> SpecConfig | None:
-        """The configuration that improvements refer to: the one with these steps, else with the fewest."""
-        if len(self._configs) < 2:
-            return None
-        named = [c for c in self._configs if c.steps == steps]
-        return named[0] if named else self._configs[0] if steps is None else None
+        if cell.value is None:
+            return (cell.outcome.value if cell.outcome and not cell.measured else "–"), "", ""
+        if cell.gain is None:
+            return number(cell.value), "", ""
+        return number(cell.value), percent(cell.gain.ratio), _plus_minus(cell.gain.half_width)
 
     def _best(self, level: int) -> str:
-        return " ≈ ".join(label.removeprefix("steps=") for label in self._best_labels(level))
-
-    def _best_labels(self, level: int) -> list[str]:
-        """The best configuration at a concurrency, then those that cannot be told from it."""
-        sign = 1 if metric(self._name).higher_is_better else -1
-        values = {
-            config: sign * case.metrics[self._name]
-            for config in self._configs
-            if (case := self._cases.get((config, level))) and self._name in case.metrics
-        }
-        if len(values) < 2:
-            return []
-        best, *others = sorted(values, key=lambda config: -values[config])
-        alike = [other for other in others if self._alike((best, level), (other, level))]
-        return [self._labels[config] for config in (best, *alike)]
-
-    def _alike(self, best: tuple[SpecConfig, int], other: tuple[SpecConfig, int]) -> bool:
-        found = self._compare(best, other)
-        return found is not None and found.half_width is not None and abs(found.ratio - 1) < found.half_width
+        return " ≈ ".join(self._labels[c].removeprefix("steps=") for c in self._grid.best[level])
 
 
 def _plus_minus(half_width: float | None) -> str:

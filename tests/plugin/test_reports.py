@@ -35,7 +35,14 @@ def test_json_is_complete_and_versioned(recorded: Project) -> None:
     (case,) = content["cases"]
     assert case["config"]["steps"] == 1
     assert abs(case["metrics"]["tok_s"] - 400) < 40
+    assert abs(case["baseline"]["tok_s"] - 400) < 40
+    assert content["args"][-2:] == ["--spec-steps=1", "--spec-json=report.json"]
+    (described,) = content["targets"]
+    assert described["about"]["engine"].startswith("llamacpp b11434")
+    cell = content["tables"][0]["rows"][0]["cells"][0]
+    assert (cell["value"], cell["baseline"]) == (case["metrics"]["tok_s"], case["baseline"]["tok_s"])
     (test,) = case["tests"]
+    assert test["line"] == 1
     assert test["id"] == "test_bench.py::test_gate"
     assert test["verdicts"]["tok_s"]["outcome"] == "pass"
     assert {"ratio", "low", "high", "slower"} <= set(test["verdicts"]["tok_s"])

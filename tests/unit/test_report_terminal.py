@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from pytest_specdecode.ledger import CaseMeasured, CaseSummary, Ledger, TestRecord
 from pytest_specdecode.model import Case, CaseStart, Outcome, Round, ServerStart, SpecConfig
 from pytest_specdecode.recording import Change, Written
+from pytest_specdecode.report.grid import Compare, Comparison, grid
 from pytest_specdecode.report.terminal import (
-    Comparison,
     Heading,
     recorded_lines,
     summary_line,
@@ -49,8 +49,20 @@ def unsure(one: CaseSummary, other: CaseSummary, name: str) -> Comparison:
     return Comparison(one.metrics[name] / other.metrics[name])
 
 
+def shown(
+    cases: Sequence[CaseSummary],
+    name: str,
+    *,
+    compare: Compare,
+    reference_steps: int | None = None,
+    width: int = 120,
+) -> list[str]:
+    found = grid(cases, name, compare=compare, reference_steps=reference_steps)
+    return table_lines(found, heading=HEADING, width=width)
+
+
 def test_the_diarys_table_is_what_is_shown() -> None:
-    lines = table_lines(ledger_of(DIARY).cases, "tok_s", heading=HEADING, compare=sure)
+    lines = shown(ledger_of(DIARY).cases, "tok_s", compare=sure)
     assert lines == [
         "qwen on 4 × RTX PRO 6000 · sglang 0.5.23 · output 512 tok · tok/s per request",
         "  concurrency      steps=1    steps=2             best",
@@ -64,7 +76,7 @@ def test_the_diarys_table_is_what_is_shown() -> None:
 
 def test_a_narrow_terminal_gets_a_row_per_case() -> None:
     cases = ledger_of({1: DIARY[1], 4: DIARY[4]}).cases
-    lines = table_lines(cases, "tok_s", heading=HEADING, compare=sure, width=50)
+    lines = shown(cases, "tok_s", compare=sure, width=50)
     assert lines[1:] == [
         "  concurrency               tok_s",
         "  1              steps=1      123",
@@ -75,32 +87,32 @@ def test_a_narrow_terminal_gets_a_row_per_case() -> None:
 
 
 def test_without_an_interval_there_is_no_plus_minus() -> None:
-    lines = table_lines(ledger_of(DIARY).cases, "tok_s", heading=HEADING, compare=unsure)
+    lines = shown(ledger_of(DIARY).cases, "tok_s", compare=unsure)
     assert "±" not in "\n".join(lines)
     assert "+51%" in lines[2]
 
 
 def test_what_cannot_be_told_from_the_best_is_named_with_it() -> None:
     cases = ledger_of({1: {1: 100, 2: 150, 3: 151}}).cases
-    assert table_lines(cases, "tok_s", heading=HEADING, compare=sure)[2].endswith("3 ≈ 2")
-    assert table_lines(cases, "tok_s", heading=HEADING, compare=unsure)[2].endswith(" 3")
+    assert shown(cases, "tok_s", compare=sure)[2].endswith("3 ≈ 2")
+    assert shown(cases, "tok_s", compare=unsure)[2].endswith(" 3")
 
 
 def test_where_less_is_better_the_least_is_best() -> None:
     cases = ledger_of({1: {1: 100, 2: 150}}, "ttft_ms_p50").cases
-    lines = table_lines(cases, "ttft_ms_p50", heading=HEADING, compare=sure)
+    lines = shown(cases, "ttft_ms_p50", compare=sure)
     assert lines[0].endswith("· ttft_ms_p50, ms")
     assert lines[2].endswith(" 1")
 
 
 def test_the_improvement_refers_to_the_configured_steps() -> None:
     cases = ledger_of({1: {1: 100, 2: 150, 3: 300}}).cases
-    (row,) = table_lines(cases, "tok_s", heading=HEADING, compare=unsure, reference_steps=2)[2:]
+    (row,) = shown(cases, "tok_s", compare=unsure, reference_steps=2)[2:]
     assert row.split() == ["1", "100", "-33%", "150", "300", "+100%", "3"]
 
 
 def test_a_reference_that_was_not_measured_is_not_replaced_by_another() -> None:
-    lines = table_lines(ledger_of(DIARY).cases, "tok_s", heading=HEADING, compare=sure, reference_steps=0)
+    lines = shown(ledger_of(DIARY).cases, "tok_s", compare=sure, reference_steps=0)
     assert "%" not in "\n".join(lines)
 
 
@@ -108,13 +120,9 @@ def test_a_cell_without_a_number_says_why() -> None:
     ledger = ledger_of({1: {1: 100, 2: 150}, 4: {1: 90}})
     ledger.add(TestRecord("t", "qwen", Outcome.BROKEN, config(2), 4, 1))
     ledger.add(TestRecord("t", "qwen", Outcome.DIRTY, config(3), 4, 1))
-    lines = table_lines(ledger.cases, "tok_s", heading=HEADING, compare=sure)
+    lines = shown(ledger.cases, "tok_s", compare=sure)
     assert lines[2].split() == ["1", "100", "150", "+50%", "±2%", "–", "2"]
     assert lines[3].split() == ["4", "90.0", "broken", "dirty"]
-
-
-def test_without_cases_there_is_no_table() -> None:
-    assert table_lines([], "tok_s", heading=HEADING, compare=sure) == []
 
 
 def test_the_summary_counts_tests_and_starts() -> None:
