@@ -8,7 +8,7 @@ MORE =
 # tests start many short processes: without compiled modules each would compile them anew
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-rig lint coverage clean
+.PHONY: demo test test-rig docs lint coverage clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,11 @@ test: $(VENV)/.dev
 ## SSH, systemd, LXC: needs root on Debian 12 (tests/rig/README.md)
 test-rig: $(VENV)/.dev
 	SPECDECODE_RIG=1 $(BIN)/pytest $(MORE) tests/rig
+
+## the documentation as a site in docs/_build, every warning an error
+docs: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -10,8 +10,11 @@ from .model import Outcome
 
 class ExitStatus(IntEnum):
     PASSED = 0
+    """Every case passed, or was measured or recorded."""
     FAILED = 1
+    """Something regressed, or a test's own assert failed."""
     NOTHING_MEASURED = 5
+    """No number came out."""
     NOT_MEASURABLE = 10
     """Nothing regressed, but something is dirty, broken or invalid: retry, or call someone."""
     UNDECIDED = 11

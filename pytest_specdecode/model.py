@@ -20,15 +20,25 @@ class Outcome(StrEnum):
     """What a case or test ends in: exactly one of these. Ordered from best to worst."""
 
     MEASURED = "measured"
+    """The test asks for no baseline; its own asserts decide."""
     RECORDED = "recorded"
+    """A recording session (``--update-baselines``): comparisons with the baseline hold."""
     PASS = "pass"  # noqa: S105
+    """Shown not to be slower by the tolerance or more."""
     NO_BASELINE = "no-baseline"
+    """Nothing is stored for this case; the message has the command that records it."""
     INCOMPARABLE = "incomparable"
+    """Baselines exist, but of other hardware, model or workload."""
     INCONCLUSIVE = "inconclusive"
+    """The restarts ran out before a pass or a regression was shown."""
     INVALID = "invalid"
+    """The load ran, but the number does not mean what it says."""
     DIRTY = "dirty"
+    """The environment could not be proven clean."""
     BROKEN = "broken"
+    """Unreachable, would not start, crashed, or runs other settings than asked."""
     REGRESSED = "regressed"
+    """Shown to be slower by more than the margin; the report says by how much and why."""
 
     @property
     def rank(self) -> int:

@@ -54,7 +54,7 @@ def decode(kind: Any, plain: object, key: str) -> Any:
     try:
         return msgspec.convert(plain, kind, dec_hook=parse_quantity)
     except msgspec.ValidationError:
-        raise ConfigError(f"{key}: {shown(plain, key)} is not {_words(kind)}") from None
+        raise ConfigError(f"{key}: {shown(plain, key)} is not {type_words(kind)}") from None
     except ConfigError as error:
         raise ConfigError(f"{key}: {error}") from None
 
@@ -91,7 +91,7 @@ def _table(kind: type[Table], plain: object, key: str) -> Table:
     }
     for name, field in fields.items():
         if field.required and name not in plain:
-            raise ConfigError(f"{key}.{name}: missing; expected {_words(field.type)}".lstrip("."))
+            raise ConfigError(f"{key}.{name}: missing; expected {type_words(field.type)}".lstrip("."))
     return kind(**values)
 
 
@@ -108,7 +108,7 @@ def _json(plain: object, key: str) -> object:
     )
 
 
-def _words(kind: Any) -> str:
+def type_words(kind: Any) -> str:
     """``kind`` in words, for "expected …"."""
     if kind in _WORDS:
         return _WORDS[kind][0]
@@ -120,5 +120,5 @@ def _words(kind: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(json.dumps(a) for a in args)
     if origin in (Union, types.UnionType):
-        return " or ".join(_words(a) for a in args if a is not type(None))
+        return " or ".join(type_words(a) for a in args if a is not type(None))
     return "a table"

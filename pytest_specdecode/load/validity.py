@@ -67,11 +67,13 @@ class Evidence:
 
 
 def restarted(e: Evidence) -> str | None:
+    """The service was restarted under the load."""
     before, after = e.instances
     return None if before == after else f"the service was restarted under the load: {before} → {after}"
 
 
 def failed(e: Evidence) -> str | None:
+    """A request failed, was cut, or was given up."""
     failures = Counter(s.failure for s in e.streams if s.failure)
     if not failures:
         return None
@@ -82,6 +84,7 @@ def failed(e: Evidence) -> str | None:
 
 
 def fell_short(e: Evidence) -> str | None:
+    """A request ended with fewer tokens than asked."""
     short = [s for s in e.good if s.total < s.wanted]
     if not short:
         return None
@@ -93,6 +96,7 @@ def fell_short(e: Evidence) -> str | None:
 
 
 def in_one_piece(e: Evidence) -> str | None:
+    """Most answers arrived at once: a proxy on the way buffers streams, and times mean nothing."""
     lumps = [s for s in e.good if s.total >= 8 and s.times_s.size < 2]
     if 2 * len(lumps) <= len(e.streams):
         return None
@@ -119,7 +123,7 @@ def speculation(e: Evidence) -> str | None:
 
 
 def forced(e: Evidence) -> str | None:
-    """Whether a forced acceptance is in force, by the first position of each draft, there even in short ones.
+    """A forced acceptance is not in force, by the first position of each draft, there even in short ones.
 
     An engine that counts no positions is held to the acceptance length of full drafts,
     ``1 + sum(rate ** i for i in 1 … steps)``.
@@ -145,7 +149,10 @@ def forced(e: Evidence) -> str | None:
 
 
 def foreign(e: Evidence) -> str | None:
-    """Traffic of others. Prompt counters that leave out cached tokens show less of it, never more."""
+    """More than 0.5% of the tokens in the engine's counters are not ours: somebody else uses the server.
+
+    Prompt counters that leave out cached tokens show less of it, never more.
+    """
     if not e.complete:
         return None
     ours = {
@@ -210,6 +217,7 @@ def _peak(streams: Sequence[Stream]) -> int:
 
 
 def cached(e: Evidence) -> str | None:
+    """More than 5% of the prompt tokens came from a cache beyond the template."""
     share = cached_share(e.good, e.template_tokens)
     if share <= CACHED_SHARE:
         return None
@@ -220,6 +228,7 @@ def cached(e: Evidence) -> str | None:
 
 
 def client_late(e: Evidence) -> str | None:
+    """The client measured itself: it used up its CPU core, or its event loop lagged."""
     times_s = [s.decode_s for s in e.good if s.times_s.size]
     allowed_s = max(LATE_FLOOR_S, LATE_SHARE * float(np.median(times_s))) if times_s else LATE_FLOOR_S
     if e.client.cpu_share > CPU_SHARE:
