@@ -113,4 +113,5 @@ def _record(state: State) -> list[str]:
 def _recording(state: State, summary: CaseSummary) -> Recording:
     bad = (Outcome.BROKEN, Outcome.DIRTY, Outcome.INVALID)
     problem = next((f"{t.outcome}: {t.reason}" for t in summary.tests if t.outcome in bad), "")
-    return Recording(summary.case, summary.starts, state.ledger.planned_restarts(summary.case), problem)
+    ledger, case = state.ledger, summary.case
+    return Recording(case, summary.starts, ledger.planned_restarts(case), problem, ledger.gates_of(case))

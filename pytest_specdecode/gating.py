@@ -38,6 +38,23 @@ class Gate:
             floor=mark.floor,
         )
 
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Metrics that it compares with a baseline or a floor, each once."""
+        return tuple(dict.fromkeys((*self.metrics, *self.floor)))
+
+
+def strictest_gates(gates: Iterable[Gate]) -> dict[str, Gate]:
+    """Several gates as one for each metric that is compared with a baseline: the smallest tolerance and
+    margin."""
+    found: dict[str, Gate] = {}
+    for gate in gates:
+        for name in gate.metrics:
+            so_far = found.get(name, gate)
+            tolerance, margin = min(so_far.tolerance, gate.tolerance), min(so_far.margin, gate.margin)
+            found[name] = replace(so_far, tolerance=tolerance, margin=margin)
+    return found
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -100,9 +117,13 @@ def as_starts(starts: Sequence[CaseStart], name: str, session: str = "current") 
     except MissingMetricError as error:
         raise InvalidError(f"the gate needs {name}, and {error}") from None
     samples = tuple(Start(s.start_id, session, s.values(name)) for s in starts)
-    if any(not 0 < value < math.inf for sample in samples for value in sample.rounds):
+    if not _positive(samples):
         raise InvalidError(f"{name} has a value that is not above zero, so that no ratio can be made of it")
     return samples
+
+
+def _positive(starts: Sequence[Start]) -> bool:
+    return all(0 < value < math.inf for start in starts for value in start.rounds)
 
 
 def judge_case(
@@ -127,6 +148,12 @@ def judge_case(
     if missing:
         reason = f"the stored baseline has no {missing[0]}; record it again"
         return Judgement(Outcome.NO_BASELINE, reason)
+    zero = [name for name in by_baseline if not _positive(stored.starts[name])]
+    if zero:
+        reason = (
+            f"the stored {zero[0]} has a value that is not above zero, so that no ratio can be made of it"
+        )
+        return Judgement(Outcome.NO_BASELINE, f"{reason}; gate on another metric, or record it again")
     verdicts: dict[str, Verdict] = {}
     for name in by_baseline:
         verdicts[name] = judge(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from .gating import Gate
 from .model import Case, CaseStart, Outcome, ServerStart, SpecConfig, metric_names, summarize
 
 
@@ -58,6 +59,8 @@ class CaseMeasured:
     start: CaseStart
     restarts: int = 1
     """Server starts that the session planned for this case."""
+    gates: tuple[Gate, ...] = ()
+    """What the session's tests compare of it, each once; empty where none asks for a baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,10 @@ class Ledger:
         """How many server starts the session planned for the case; 0 where it was never measured."""
         planned = [e.restarts for e in self._events if isinstance(e, CaseMeasured) and e.case == case]
         return max(planned, default=0)
+
+    def gates_of(self, case: Case) -> tuple[Gate, ...]:
+        """What the session's tests compare of the case; empty where none asks for a baseline."""
+        return next((e.gates for e in self._events if isinstance(e, CaseMeasured) and e.case == case), ())
 
     @property
     def cases(self) -> list[CaseSummary]:

@@ -51,9 +51,17 @@ class Plan:
     def case_restarts(self, case: Case) -> set[int]:
         return {i.restart for i in self.items if i.case == case}
 
+    def gates(self, case: Case) -> tuple[Gate, ...]:
+        """What the tests that compare this case with its baseline ask for, each once."""
+        found: list[Gate] = []
+        for item in self.items:
+            if item.case == case and item.gate is not None and item.gate not in found:
+                found.append(item.gate)
+        return tuple(found)
+
     def family(self, item: Planned) -> Family:
         """Looks of this case and distinct (case, metric) comparisons of the session."""
-        comparisons = {(i.case, name) for i in self.items if i.gate for name in i.gate.metrics}
+        comparisons = {(i.case, name) for i in self.items if i.gate for name in i.gate.compared}
         return Family(looks=len(self.restarts(item.test, item.case)), cases=max(1, len(comparisons)))
 
     def end(self, item: Planned, outcome: Outcome) -> None:

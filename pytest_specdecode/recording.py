@@ -25,7 +25,7 @@ from .baselinefile import (
 from .baselines import difference, matching, pooled_noise, stored_starts
 from .errors import BaselineError, MissingMetricError, SampleError
 from .files import locked, remove_leftovers
-from .gating import Gate
+from .gating import Gate, strictest_gates
 from .model import Case, CaseStart, Round, metric, summarize
 from .verdict import Noise, Start, Verdict, judge, resolvable
 
@@ -40,11 +40,13 @@ class Recording:
     """Server starts that were planned for it; fewer measured ones are not recorded."""
     problem: str = ""
     """Why it has no number, where it has none: broken, dirty, invalid, with the reason."""
+    gates: tuple[Gate, ...] = ()
+    """What tests compare of it; empty where none asks for a baseline: then the policy's gate holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How to record: the target's gate, and the two options."""
+    """How to record: the target's gate, for cases that no test compares, and the two options."""
 
     gate: Gate
     extend: bool = False
@@ -54,12 +56,18 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class Change:
     """One metric of a recorded case. ``old`` None: there was none; ``resolvable``: the smallest regression,
-    as a share, that the new baseline can show."""
+    as a share, that the new baseline can show; ``tolerance``: the smallest one that it is gated with."""
 
     metric: str
     new: float
     old: float | None = None
     resolvable: float | None = None
+    tolerance: float = 0.05
+
+    @property
+    def enough(self) -> bool | None:
+        """Whether the baseline can show a loss of the tolerance; None where that is not known."""
+        return None if self.resolvable is None else self.resolvable <= self.tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,7 @@ def record(
         with locked(path):
             remove_leftovers(path)
             old = _read_or_new(path, target, machine)
-            merge = _Merge(old, _plain(identity), _plain(context), policy, family=len(recordings))
+            merge = _Merge(old, _plain(identity), _plain(context), policy, _family(recordings, policy))
             new, written = merge.all(recordings)
             if new != old:
                 write_file(path, new)
@@ -136,9 +144,14 @@ class _Merge:
     def _refusal(self, recording: Recording, noise: Mapping[str, Noise]) -> Written | None:
         """What becomes of a case that is not to be stored; None when nothing speaks against it."""
         case = recording.case
-        why = _incomplete(recording, self.policy.gate.metrics) or self._other_identity(self._stored(case))
+        needed = self._gates(recording)
+        why = _incomplete(recording, needed) or self._other_identity(self._stored(case))
         slower = "" if why else self._slower(self._previous(case), recording, noise)
         return Written(case, refused=why or slower, slower=bool(slower)) if why or slower else None
+
+    def _gates(self, recording: Recording) -> Mapping[str, Gate]:
+        """For each metric that is compared, the gate that is hardest to meet."""
+        return strictest_gates(recording.gates or (self.policy.gate,))
 
     def _stored(self, case: Case, file: BaselineFile | None = None) -> StoredCase:
         """The stored case of exactly this configuration, or a new one."""
@@ -171,8 +184,8 @@ class _Merge:
         if self.policy.accept_slower or not old.sessions or difference(old.identity, self.identity):
             return ""
         before = stored_starts(old)
-        for name in self.policy.gate.metrics:
-            verdict = self._verdict(name, before.get(name, ()), recording, noise.get(name))
+        for name, gate in self._gates(recording).items():
+            verdict = self._verdict(name, gate, before.get(name, ()), recording, noise.get(name))
             if verdict is not None and verdict.slower:
                 return (
                     f"{name} is shown to be worse than what is stored (× {verdict.ratio:.3f}, between "
@@ -181,10 +194,10 @@ class _Merge:
         return ""
 
     def _verdict(
-        self, name: str, before: Sequence[Start], recording: Recording, noise: Noise | None
+        self, name: str, gate: Gate, before: Sequence[Start], recording: Recording, noise: Noise | None
     ) -> Verdict | None:
         """How the recording compares with what is stored; None where that cannot be said."""
-        gate, session = self.policy.gate, str(self.context.get("date") or "now")
+        session = str(self.context.get("date") or "now")
         try:
             return judge(
                 [Start(s.start_id, session, s.values(name)) for s in recording.starts],
@@ -193,7 +206,7 @@ class _Merge:
                 margin=gate.margin,
                 confidence=gate.confidence,
                 looks=1,
-                cases=self.family * len(gate.metrics),
+                cases=self.family,
                 noise=noise,
                 higher_is_better=metric(name).higher_is_better,
             )
@@ -208,27 +221,36 @@ class _Merge:
                 name,
                 new=_typical(after[name]),
                 old=_typical(before[name]) if name in before else None,
-                resolvable=self._resolvable(after[name], recording.restarts, noise.get(name)),
+                resolvable=self._resolvable(name, gate, after[name], recording.restarts, noise.get(name)),
+                tolerance=gate.tolerance,
             )
-            for name in self.policy.gate.metrics
+            for name, gate in self._gates(recording).items()
             if name in after
         )
         different = difference(old.identity, self.identity) if old.sessions else ""
         return Written(recording.case, changes, replaced=different)
 
-    def _resolvable(self, starts: Sequence[Start], restarts: int, noise: Noise | None) -> float | None:
-        gate = self.policy.gate
+    def _resolvable(
+        self, name: str, gate: Gate, starts: Sequence[Start], restarts: int, noise: Noise | None
+    ) -> float | None:
         try:
             return resolvable(
                 starts,
                 margin=gate.margin,
                 confidence=gate.confidence,
                 looks=restarts,
-                cases=self.family * len(gate.metrics),
+                cases=self.family,
                 noise=noise,
+                higher_is_better=metric(name).higher_is_better,
             )
         except SampleError:
             return None
+
+
+def _family(recordings: Sequence[Recording], policy: Policy) -> int:
+    """Distinct (case, metric) comparisons, as a session that judges these cases has them."""
+    gates = [recording.gates or (policy.gate,) for recording in recordings]
+    return max(1, sum(len({name for gate in each for name in gate.compared}) for each in gates))
 
 
 def _incomplete(recording: Recording, needed: Iterable[str]) -> str:

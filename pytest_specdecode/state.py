@@ -66,7 +66,8 @@ class State:
                 self._measured[key] = error
             else:
                 self._measured[key] = start
-                self.ledger.add(CaseMeasured(planned.case, start, len(self.plan.case_restarts(planned.case))))
+                restarts, gates = self.plan.case_restarts(planned.case), self.plan.gates(planned.case)
+                self.ledger.add(CaseMeasured(planned.case, start, len(restarts), gates))
         known = self._measured[key]
         if isinstance(known, CaseError):
             raise type(known)(str(known))

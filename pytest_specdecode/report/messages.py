@@ -109,7 +109,8 @@ def _lines(measured: Judged, background: Background) -> list[str]:
 def _regressed(measured: Judged, judgement: Judgement, background: Background) -> str:
     name, verdict = _worst(judgement)[0]
     stem = name.removesuffix(FLOOR)
-    against = "what is stored" if name == stem else "its floor"
+    bound = "floor" if metric(stem).higher_is_better else "ceiling"
+    against = "what is stored" if name == stem else f"its {bound}"
     return (
         f"{stem} is worse than {against} by {share(1 - verdict.ratio)}; find the cause below, or accept it: "
         f"{record_command(measured.case, background.args)} --spec-accept-slower"

@@ -14,7 +14,7 @@ from .grid import Grid
 from .text import case_label, config_labels, duration, number, percent, share, unit_label
 
 if TYPE_CHECKING:
-    from ..recording import Written
+    from ..recording import Change, Written
 
 INDENT = "  "
 _ALIGN = ("right", "right", "left")
@@ -76,8 +76,20 @@ def summary_line(ledger: Ledger) -> str:
 
 
 def recorded_lines(written: Sequence[Written]) -> list[str]:
-    """What ``--update-baselines`` did with each case: old → new and what that can resolve, or why nothing."""
-    return [line for each in written for line in _recorded(each)]
+    """What ``--update-baselines`` did with each case: old → new and what that can resolve, or why nothing.
+
+    At the end what to do about baselines that cannot show a loss of the tolerance.
+    """
+    lines = [line for each in written for line in _recorded(each)]
+    recorded = [each for each in written if each.changes]
+    short = [each for each in recorded if any(change.enough is False for change in each.changes)]
+    if short:
+        lines.append(
+            f"{len(short)} of {len(recorded)} recorded cases cannot show a loss of the tolerance: unchanged "
+            "ones and smaller losses may end inconclusive; record more restarts (--spec-restarts) or nights "
+            "(--spec-extend-baselines), or widen the tolerance"
+        )
+    return lines
 
 
 def _recorded(written: Written) -> Iterator[str]:
@@ -90,11 +102,20 @@ def _recorded(written: Written) -> Iterator[str]:
         old = "" if change.old is None else f"{number(change.old)} → "
         gain = f" ({percent(change.new / change.old)})" if change.old else ""
         figures.append(f"{change.metric} {old}{number(change.new)} {metric(change.metric).unit}{gain}")
-    found = [c.resolvable for c in written.changes if c.resolvable is not None]
-    resolves = f"; resolves a regression of {share(max(found))}" if found else ""
-    yield f"recorded: {label}: {', '.join(figures)}{resolves}"
+    yield f"recorded: {label}: {', '.join(figures)}{_resolves(written.changes)}"
     if written.replaced:
         yield f"  replaced what was of something else: {written.replaced}"
+
+
+def _resolves(changes: Sequence[Change]) -> str:
+    """The smallest regression that each metric's baseline can show, beside the tolerance of its gate."""
+    found = []
+    for change in changes:
+        if change.resolvable is not None:
+            name = f"{change.metric} " if len(changes) > 1 else ""
+            than = ": enough for" if change.enough else ", more than"
+            found.append(f"{name}{share(change.resolvable)}{than} the tolerance of {share(change.tolerance)}")
+    return f"; resolves {'; '.join(found)}" if found else ""
 
 
 class _Table:

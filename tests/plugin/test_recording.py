@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .conftest import Project
+from .conftest import GATED, Project
 
 
 def stored(project: Project) -> dict[str, Any]:
@@ -31,8 +31,11 @@ def test_the_file_holds_cases_sessions_starts_and_rounds(project: Project) -> No
 
 
 def test_it_says_what_it_wrote(project: Project) -> None:
+    project.test_file("import pytest\n\n@pytest.mark.gate(metric=['tok_s', 'step_ms'])" + GATED)
     result = project.run("--update-baselines", "--spec-steps=1")
-    result.stdout.fnmatch_lines(["recorded: fake steps=1 c=1: tok_s * tok/s*"])
+    result.stdout.fnmatch_lines(
+        ["recorded: fake steps=1 c=1: tok_s * tok/s, step_ms * ms; resolves tok_s *the tolerance of 20%*"]
+    )
 
 
 def test_other_cases_stay(recorded: Project) -> None:

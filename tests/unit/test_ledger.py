@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_specdecode.gating import Gate
 from pytest_specdecode.ledger import CaseMeasured, CommandRecord, Event, Ledger, TargetRecord, TestRecord
 from pytest_specdecode.model import Case, CaseStart, Outcome, Round, ServerStart, SpecConfig
 
@@ -33,6 +34,9 @@ EVENTS: list[Event] = [
     TargetRecord("q", "rack7", {"gpu": "x", "launch": ["--tp", "4"]}, {"driver": "580"}),
     ServerStart("s1", "q", TWO, 1, "2026-11-30T00:00:00Z", 41.5, "0.5.23", {"a": [1]}, ("x", "--y")),
     MEASURED,
+    CaseMeasured(
+        Case("q", TWO, 8), CaseStart("s1", ()), 3, (Gate(("tok_s",), 0.05, 0.01, 0.99, {"tok_s": 9}),)
+    ),
     TestRecord("t", "q", Outcome.PASS, TWO, 4, 1, "", {"tok_s": {"outcome": "pass", "ratio": 1.0}}),
     TestRecord("t2", "q", Outcome.MEASURED, failed=True, reason="assert 1 == 2"),
     CommandRecord("2026-11-30T00:00:00Z", "here", ("kill", "7"), 0, 0.01, "", (7,)),

@@ -142,13 +142,42 @@ def test_a_slowdown_in_time_is_one_too(tmp_path: Path) -> None:
     assert written.slower
 
 
+def test_a_case_is_held_to_the_gates_of_the_tests_that_compare_it(tmp_path: Path) -> None:
+    save(tmp_path, [stored(case())])
+    in_time = Gate(("step_ms",), tolerance=0.05, margin=0.01, confidence=0.99)
+    slower = [
+        CaseStart(f"now-{i}", (Round({"tok_s": 100.0 + i, "step_ms": 30.0 + i / 10}, 1.0),)) for i in range(3)
+    ]
+    (written,) = write(tmp_path, Recording(case(), slower, 3, gates=(GATE, in_time)))
+    assert "step_ms is shown to be worse" in written.refused
+    (written,) = write(tmp_path, Recording(case(), slower, 3))
+    assert written.refused == ""
+    assert [change.metric for change in written.changes] == ["tok_s"]
+
+
+def test_a_metric_that_no_test_compares_need_not_be_there(tmp_path: Path) -> None:
+    in_time = Gate(("step_ms",), tolerance=0.05, margin=0.01, confidence=0.99)
+    starts = [CaseStart(f"now-{i}", (Round({"step_ms": 20.0 + i / 100}, 1.0),)) for i in range(3)]
+    (written,) = write(tmp_path, Recording(case(), starts, 3, gates=(in_time,)))
+    assert (written.refused, [change.metric for change in written.changes]) == ("", ["step_ms"])
+
+
+def test_what_a_baseline_resolves_is_compared_with_the_tightest_tolerance(tmp_path: Path) -> None:
+    gates = tuple(Gate(("tok_s",), tolerance=t, margin=0.01, confidence=0.99) for t in (0.3, 0.002))
+    (loose,) = write(tmp_path, recording(gates=gates[:1]))
+    assert (loose.changes[0].tolerance, loose.changes[0].enough) == (0.3, True)
+    (tight,) = write(tmp_path, recording(gates=gates))
+    assert (tight.changes[0].tolerance, tight.changes[0].enough) == (0.002, False)
+
+
 def test_a_metric_that_is_zero_is_recorded_without_a_comparison(tmp_path: Path) -> None:
     gate = Gate(("accept_rate",), tolerance=0.05, margin=0.01, confidence=0.99)
     nothing_accepted = [CaseStart("a", (Round({"accept_rate": 0.0}, 1.0),))]
     for _ in range(2):
         (written,) = write(tmp_path, Recording(case(), nothing_accepted, 1), gate=gate)
         assert written.refused == ""
-        assert (written.changes[0].new, written.changes[0].resolvable) == (0.0, None)
+        (change,) = written.changes
+        assert (change.new, change.resolvable, change.enough) == (0.0, None, None)
 
 
 def test_nothing_to_record_is_no_error(tmp_path: Path) -> None:
