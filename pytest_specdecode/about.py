@@ -46,6 +46,7 @@ def context_of(target: Target, version: str, facts: Facts | None, folder: Path) 
     """What may differ, and is quoted when a case regresses. ``version``: the engine's own."""
     return {
         **({} if facts is None else context_facts(facts)),
+        "client_processes": target.workload.client_processes,
         "commit": _commit(folder),
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "engine": target.engine,

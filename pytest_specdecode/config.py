@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -99,8 +99,6 @@ class Cleanup(Table, frozen=True, kw_only=True):
 class Workload(Table, frozen=True, kw_only=True):
     """The load of one round. The same balanced set of requests in every round, restart and night."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"client_processes"})
-
     prompts: str = "builtin:mixed"
     """A built-in set, or a file's path (relative paths start at the configuration file)."""
     endpoint: Literal["completions", "chat"] = "completions"
@@ -124,6 +122,8 @@ class Workload(Table, frozen=True, kw_only=True):
     forced_acceptance: Ratio | None = None
     """The chance that a drafted token is accepted given that all before it were, whatever was drafted; None:
     as the drafts deserve."""
+    client_processes: int | Literal["auto"] = "auto"
+    """Processes that the load comes from; "auto": as many as the warm-up shows to be needed."""
 
 
 class Gate(Table, frozen=True, kw_only=True):

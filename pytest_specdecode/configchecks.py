@@ -61,6 +61,7 @@ _RANGES: list[tuple[str, Callable[[Any], bool], str]] = [
     ("workload.warmup_rounds", _at_least(0), "0 or more"),
     ("workload.rounds", _at_least(1), "1 or more"),
     ("workload.seed", _at_least(0), "0 or more"),
+    ("workload.client_processes", lambda v: v == "auto" or v >= 1, '1 or more, or "auto"'),
     ("workload.forced_acceptance", lambda v: 0 < v <= 1, 'above "0%" and at most "100%"'),
     ("gate.metric", bool, "a metric's name, or several"),
     ("gate.tolerance", lambda v: 0 < v < 1, 'between "0%" and "100%"'),

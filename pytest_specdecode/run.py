@@ -23,6 +23,8 @@ from .errors import BrokenError, ConfigError, HostError
 from .hosts import Host
 from .hosts.audit import redact
 from .ledger import Ledger, TargetRecord
+from .load.crew import Crew
+from .load.headroom import cores_for_client
 from .load.measure import measure
 from .load.requests import check_workload
 from .markers import Defaults
@@ -59,6 +61,8 @@ class Run:
         self._folder = folder
         self._server: Server | None = None
         self._http: HttpxHttp | None = None
+        here = target.host.ssh is None and not self._elsewhere
+        self._crew = Crew(target.workload.client_processes, cores_for_client(engine_here=here))
         self._starts = 0
         self._facts: machine.Facts | None = None
         self._help: str | None = None
@@ -304,6 +308,7 @@ class Run:
             case.concurrency,
             rounds=rounds or self.target.workload.rounds,
             progress=lambda text: self.say(f"steps={case.config.steps} c={case.concurrency} {text}"),
+            crew=self._crew,
             rootdir=self._folder,
         )
 
@@ -327,6 +332,7 @@ class Run:
     def close(self) -> None:
         """Leave everything as it was found. Never raises."""
         try:
+            self._crew.close()
             self.stop()
         finally:
             self.service.restore()

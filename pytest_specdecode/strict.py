@@ -9,20 +9,16 @@ import difflib
 import json
 import types
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Union, cast, get_args, get_origin
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 
-from . import __version__
 from .errors import ConfigError
 from .units import Bytes, Ratio, Seconds, parse_quantity
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of a configuration file."""
-
-    later: ClassVar[frozenset[str]] = frozenset()
-    """Keys that a later version brings: refused, but not as unknown."""
 
 
 _QUANTITIES: tuple[type, ...] = (Seconds, Ratio, Bytes)
@@ -78,11 +74,8 @@ def _table(kind: type[Table], plain: object, key: str) -> Table:
     if not isinstance(plain, Mapping):
         raise ConfigError(f"{key}: {shown(plain, key)} is not a table")
     fields = {f.name: f for f in msgspec.structs.fields(kind)}
-    for name, value in plain.items():
+    for name in plain:
         here = f"{key}.{name}" if key else name
-        if name in kind.later:
-            inner = f".{next(iter(value))}" if isinstance(value, dict) and value else ""
-            raise ConfigError(f"{here}{inner}: not supported in this version ({__version__}); leave it out")
         if name not in fields:
             raise ConfigError(f"{here}: unknown key; {did_you_mean(name, list(fields))}")
     values = {

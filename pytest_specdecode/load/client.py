@@ -1,8 +1,12 @@
-"""The streaming client: requests go out in a closed loop, (time, bytes) of what comes back is stored.
+"""The streaming client of one process: requests go out in a closed loop, (time, bytes) of what comes back is
+stored.
 
 It parses nothing but the end of an answer while streams run: what a stream said is read afterwards
 (:mod:`.streams`). Each request has a connection of its own, so that an idle connection closed by the server
 never looks like a failed request; the clock of a request starts when it is written, after connecting.
+
+All times are of ``time.perf_counter``, which is CLOCK_MONOTONIC on Linux (PEP 418): one clock for all
+processes of a machine, so those of several clients can be put beside each other as they are.
 """
 
 from __future__ import annotations
@@ -13,13 +17,14 @@ import socket
 import ssl
 import time
 from array import array
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from .. import __version__
 from .http1 import LAST_CHUNK, BadAnswerError, Head, read_body, read_head
+from .limits import Deadlines
+from .work import Work
 
 HEARTBEAT_S = 0.02
 _BUFFER_BYTES = 256 * 1024
@@ -28,22 +33,8 @@ _BEFORE_TOKENS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Deadlines:
-    """After which a request counts as failed, in seconds.
-
-    ``first_s`` holds for the first packets (an answer's head and a chat's role event may come long before the
-    first token), ``stall_s`` between two later ones.
-    """
-
-    connect_s: float = 10.0
-    first_s: float = 300.0
-    stall_s: float = 20.0
-    total_s: float = 1800.0
-
-
-@dataclass(frozen=True, slots=True)
 class Load:
-    """One round of load. ``bodies`` are encoded requests, taken in order by ``concurrency`` workers.
+    """One round of load: ``requests`` of them are taken in order by ``concurrency`` workers.
 
     ``stagger_s`` lies between the first requests of two workers.
     """
@@ -51,10 +42,10 @@ class Load:
     url: str
     path: str
     headers: Mapping[str, str]
-    bodies: Sequence[bytes]
+    requests: int
     concurrency: int
     stagger_s: float = 0.0
-    deadlines: Deadlines = Deadlines()
+    deadlines: Deadlines = field(default_factory=Deadlines)
 
 
 @dataclass(slots=True)
@@ -71,7 +62,7 @@ class Trace:
     ended_s: float = 0.0
     status: int = 0
     """Of the HTTP answer; 0 when there was none."""
-    raw: bytes = b""
+    raw: bytearray = field(default_factory=bytearray)
     ends: array[int] = field(default_factory=lambda: array("Q"))
     times: array[float] = field(default_factory=lambda: array("d"))
     failure: str | None = None
@@ -81,16 +72,30 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """A round as the client saw it: finished and failed requests, and how the client itself fared."""
+    """A round as one process saw it: requests that ended, one way or another, and how it fared itself."""
 
     traces: tuple[Trace, ...]
-    unsent: int
-    """Requests that were given up because too many others had failed."""
     seconds: float
     cpu_s: float
     """CPU time of this process."""
     lags_s: tuple[float, ...]
     """How late an event would have been that came then, every ``HEARTBEAT_S``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How far a process is: requests that ended, those of them that failed, whether the server is gone."""
+
+    ended: int = 0
+    failed: int = 0
+    refused: bool = False
+
+    def __add__(self, other: Done) -> Done:
+        return Done(self.ended + other.ended, self.failed + other.failed, self.refused or other.refused)
+
+    def hopeless(self, load: Load) -> bool:
+        """Whether to stop: the server is gone, or so many failed that the rest tells nothing new."""
+        return self.refused or self.failed >= max(8, load.requests // 4)
 
 
 class _Exchange(asyncio.BufferedProtocol):
@@ -101,8 +106,6 @@ class _Exchange(asyncio.BufferedProtocol):
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.last_s = 0.0
         self._view = memoryview(buffer)
-        self._data: list[bytes] = []
-        self._size = 0
         self._head: Head | None = None
 
     def send(self, transport: asyncio.WriteTransport, data: bytes) -> None:
@@ -115,35 +118,25 @@ class _Exchange(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         trace = self.trace
         self.last_s = now = time.perf_counter()
-        data = bytes(self._view[:nbytes])
-        self._size += nbytes
-        self._data.append(data)
+        raw = trace.raw
+        raw += self._view[:nbytes]
         trace.times.append(now)
-        trace.ends.append(self._size)
-        if self._is_last(data):
+        trace.ends.append(len(raw))
+        if self._is_last(raw):
             self.finish()
 
-    def _is_last(self, data: bytes) -> bool:
+    def _is_last(self, raw: bytearray) -> bool:
         head = self._head
         if head is None:
             try:
-                head = self._head = read_head(b"".join(self._data))
+                head = self._head = read_head(bytes(raw))
             except BadAnswerError:
                 return True
             if head is None:
                 return False
         if not head.chunked:
-            return head.length is not None and self._size - head.size >= head.length
-        if len(data) < len(LAST_CHUNK):
-            data = b"".join(self._data[-len(LAST_CHUNK) :])
-        return data.endswith(LAST_CHUNK) and self._is_complete(head)
-
-    def _is_complete(self, head: Head) -> bool:
-        """A text may end as a last chunk does; the framing decides."""
-        try:
-            return read_body(b"".join(self._data), head)[1]
-        except BadAnswerError:
-            return True
+            return head.length is not None and len(raw) - head.size >= head.length
+        return raw.endswith(LAST_CHUNK) and _is_complete(raw, head)
 
     def eof_received(self) -> None:
         self.finish()
@@ -156,10 +149,8 @@ class _Exchange(asyncio.BufferedProtocol):
             return
         trace = self.trace
         trace.ended_s = time.perf_counter()
-        trace.raw = b"".join(self._data)
         trace.failure = failure
         trace.status = self._head.status if self._head else 0
-        self._data.clear()
         self.done.set_result(None)
 
     def overdue(self, now: float, deadlines: Deadlines) -> str | None:
@@ -170,42 +161,49 @@ class _Exchange(asyncio.BufferedProtocol):
         return f"nothing came for {allowed_s:g} s" if now - self.last_s > allowed_s else None
 
 
+def _is_complete(raw: bytearray, head: Head) -> bool:
+    """A text may end as a last chunk does; the framing decides."""
+    try:
+        return read_body(bytes(raw), head)[1]
+    except BadAnswerError:
+        return True
+
+
 class _Round:
     """The state that the workers of one round share."""
 
-    def __init__(self, load: Load, progress: Callable[[int], None]) -> None:
+    def __init__(self, load: Load, work: Work, progress: Callable[[Done], None]) -> None:
         self._load = load
+        self._work = work
         self._progress = progress
         parts = urlsplit(load.url)
         self._host, self._port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._head = _request_head(load, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + load.path)
-        self._queue = deque(enumerate(load.bodies))
         self._address = self._host
         self._live: set[_Exchange] = set()
         self._buffer = bytearray(_BUFFER_BYTES)
-        self._failures = 0
-        self._refused = False
+        self._done = Done()
         self.traces: list[Trace] = []
         self.lags_s: list[float] = []
 
-    async def run(self) -> Driven:
+    async def run(self, workers: Sequence[int], begin_s: float) -> Driven:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(self._load.deadlines.connect_s):
                 self._address = await self._look_up()
+        begin_s = max(begin_s, time.perf_counter())
         cpu_s, began_s = time.process_time(), time.perf_counter()
         watchers = [asyncio.create_task(self._watch()), asyncio.create_task(self._beat())]
         try:
             async with asyncio.TaskGroup() as group:
-                for worker in range(self._load.concurrency):
-                    group.create_task(self._work(worker))
+                for worker in workers:
+                    group.create_task(self._run_worker(worker, begin_s + worker * self._load.stagger_s))
         finally:
             for task in watchers:
                 task.cancel()
             await asyncio.gather(*watchers, return_exceptions=True)
         return Driven(
             traces=tuple(sorted(self.traces, key=lambda t: t.number)),
-            unsent=len(self._queue),
             seconds=time.perf_counter() - began_s,
             cpu_s=time.process_time() - cpu_s,
             lags_s=tuple(self.lags_s),
@@ -223,20 +221,17 @@ class _Round:
                 return address
         return addresses[-1]
 
-    async def _work(self, worker: int) -> None:
-        await asyncio.sleep(worker * self._load.stagger_s)
-        while self._queue and not self._hopeless():
-            number, body = self._queue.popleft()
+    async def _run_worker(self, worker: int, begin_s: float) -> None:
+        await asyncio.sleep(begin_s - time.perf_counter())
+        while not self._done.hopeless(self._load) and (taken := self._work.take()):
+            number, body = taken
             trace = Trace(number, worker, time.perf_counter())
             await self._exchange(trace, body)
             self.traces.append(trace)
-            self._failures += trace.failure is not None or trace.status != 200
-            self._refused |= trace.refused
-
-    def _hopeless(self) -> bool:
-        """Whether to stop: the server is gone, or so many failed that the rest tells nothing new."""
-        many = max(8, len(self._load.bodies) // 4)
-        return self._refused or self._failures >= many
+            failed = trace.failure is not None or trace.status != 200
+            self._done += Done(1, int(failed), trace.refused)
+            if failed:
+                self._progress(self._done)
 
     async def _exchange(self, trace: Trace, body: bytes) -> None:
         loop = asyncio.get_running_loop()
@@ -270,7 +265,7 @@ class _Round:
             for exchange in list(self._live):
                 if failure := exchange.overdue(now, deadlines):
                     exchange.finish(failure)
-            self._progress(len(self.traces))
+            self._progress(self._done)
 
     async def _beat(self) -> None:
         """Measure how late the event loop is: what makes a time stamp late makes this late, too.
@@ -304,9 +299,22 @@ def _request_head(load: Load, netloc: str, path: str) -> bytes:
     return head.replace("%", "%%").encode("latin-1") + b"Content-Length: %d\r\n\r\n"
 
 
-async def drive(load: Load, progress: Callable[[int], None] = lambda _: None) -> Driven:
-    """Send the round's requests; returns when each has ended, one way or another.
+async def drive(
+    load: Load,
+    work: Work,
+    *,
+    workers: Sequence[int] | None = None,
+    begin_s: float = 0.0,
+    progress: Callable[[Done], None] = lambda _: None,
+) -> Driven:
+    """Send requests until none is left; returns when each has ended, one way or another.
 
-    ``progress`` is told about once a second how many requests have ended. Cancelling closes every connection.
+    :param workers: those of the load's that are this process's; None: all
+    :param begin_s: when worker 0 begins, on the clock of all; the others follow it by ``stagger_s``
+    :param progress: told about once a second, and of each failure at once
+
+    Cancelling closes every connection.
     """
-    return await _Round(load, progress).run()
+    return await _Round(load, work, progress).run(
+        range(load.concurrency) if workers is None else workers, begin_s
+    )

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from ..config import Workload
 from ..engines import Counters
 from ..model import CaseStart, Round, Scalar
-from . import Server
+from . import Server, eventloop
+from .crew import Crew, Played
+from .limits import Limits
 from .metrics import cached_share, delta, facts_of, metrics_of
-from .play import Limits, Played, Player
+from .play import Player, Setup
 from .prompts import Prompt, load_prompts
 from .requests import CHARS_PER_TOKEN, Request, request_set
 from .steady import rose, trend
-from .validity import CACHED_SHARE, Client, Evidence, reasons
+from .validity import CACHED_SHARE, Evidence, reasons
 
 _SAMPLE_CHARS = 4000
 _MANY_END_EARLY = 0.2
@@ -31,6 +31,7 @@ def measure(
     *,
     rounds: int,
     progress: Callable[[str], None],
+    crew: Crew,
     rootdir: Path = Path(),
     limits: Limits | None = None,
 ) -> CaseStart:
@@ -39,27 +40,24 @@ def measure(
 
     ``progress`` is told in a few words what goes on, about once a second.
 
-    :raises BrokenError: when the server dies, is out of reach, or cannot serve the very first request.
+    :param crew: what sends the requests; it lives on
+    :raises BrokenError: when the server dies, is out of reach, or cannot serve the very first request; when
+        a client process dies.
     :raises ConfigError: for prompts or a ``requests`` expression that cannot be used.
     """
-    return _Measurement(server, workload, concurrency, progress, limits or Limits()).run(rounds, rootdir)
+    setup = Setup(server, workload, concurrency, crew, progress, limits or Limits())
+    return _Measurement(setup).run(rounds, rootdir)
 
 
 class _Measurement:
-    def __init__(
-        self,
-        server: Server,
-        workload: Workload,
-        concurrency: int,
-        progress: Callable[[str], None],
-        limits: Limits,
-    ) -> None:
-        self._server = server
-        self._workload = workload
-        self._concurrency = concurrency
-        self._progress = progress
-        self._limits = limits
-        self._player = Player(server, workload, concurrency, progress, limits)
+    def __init__(self, setup: Setup) -> None:
+        self._server = setup.server
+        self._workload = setup.workload
+        self._concurrency = setup.concurrency
+        self._progress = setup.progress
+        self._limits = setup.limits
+        self._crew = setup.crew
+        self._player = Player(setup)
         self._requests: tuple[Request, ...] = ()
         self._template_tokens = 0
         self._speeds: list[float] = []
@@ -69,6 +67,8 @@ class _Measurement:
         self._prepare(load_prompts(self._workload.prompts, rootdir))
         began_s = time.perf_counter()
         self._warm_up()
+        self._facts["client_processes"] = self._crew.size(self._concurrency)
+        self._facts["client_event_loop"] = eventloop.name()
         first = self._first_round(rounds)
         self._facts["warmup_s"] = round(time.perf_counter() - began_s - first.seconds, 3)
         measured = [first]
@@ -113,13 +113,22 @@ class _Measurement:
                     self._warm_up_round(name, natural=False)
 
     def _warm_up_round(self, name: str, *, natural: bool) -> Played:
-        deadlines = self._limits.warmup_deadlines
-        played = self._player.play(name, self._requests, deadlines, natural=natural)
+        """Again with nonces where a cache served it, again with more processes where the client needs it."""
+        played = self._warm_up_set(name, natural=natural)
         if not self._player.salt and cached_share(played.streams, self._template_tokens) > CACHED_SHARE:
             self._player.new_salt()
-            played = self._player.play(name, self._requests, deadlines, natural=natural)
+            played = self._warm_up_set(name, natural=natural)
+        while self._crew.learn(self._concurrency, played.client):
+            size = self._crew.size(self._concurrency)
+            self._progress(
+                f"the client used {played.client.cpu_share:.0%} of a core: {size} processes from now on"
+            )
+            played = self._warm_up_set(name, natural=natural)
         self._note_speed(name, metrics_of(played.streams, self._concurrency, Counters()).get("tok_s"))
         return played
+
+    def _warm_up_set(self, name: str, *, natural: bool) -> Played:
+        return self._player.play(name, self._requests, self._limits.warmup_deadlines, natural=natural)
 
     def _note_speed(self, name: str, speed: float | None) -> None:
         if speed:
@@ -148,11 +157,7 @@ class _Measurement:
         before = server.engine.counters(server.http)
         played = self._player.play(name, self._requests, self._limits.deadlines)
         counted = self._settled(before, sum(s.total for s in played.streams))
-        driven, streams = played.driven, played.streams
-        client = Client(
-            lag_p95_s=float(np.percentile(driven.lags_s, 95)) if driven.lags_s else 0.0,
-            cpu_share=driven.cpu_s / driven.seconds,
-        )
+        streams, client = played.streams, played.client
         evidence = Evidence(
             config=server.config,
             concurrency=self._concurrency,
@@ -161,18 +166,20 @@ class _Measurement:
             client=client,
             instances=(instance, server.instance()),
             template_tokens=self._template_tokens,
-            unsent=driven.unsent,
+            unsent=played.unsent,
             forced_acceptance=self._workload.forced_acceptance,
         )
         found = metrics_of(streams, self._concurrency, counted) if evidence.complete else {}
         self._note_speed(name, found.get("tok_s"))
         facts: dict[str, Scalar] = {
             **facts_of(streams, self._concurrency),
-            "nonce": played.nonce,
+            "nonce": self._player.nonce,
+            "client_processes": client.processes,
+            "client_packets_s": round(client.packets_s),
             "client_cpu_share": round(client.cpu_share, 4),
             "client_lag_ms_p95": round(1000 * client.lag_p95_s, 3),
         }
-        return Round(found, driven.seconds, reasons(evidence), facts)
+        return Round(found, played.seconds, reasons(evidence), facts)
 
     def _settled(self, before: Counters, own_tokens: int) -> Counters:
         """What the counters grew by, once they have caught up with what was received."""

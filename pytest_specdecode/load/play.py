@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import gc
 import hashlib
-import importlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -19,58 +15,43 @@ import numpy as np
 from ..config import Workload
 from ..errors import BrokenError
 from . import Server
-from .client import Deadlines, Driven, Load, drive
+from .client import Load
+from .crew import Crew, Played
+from .limits import Deadlines, Limits
 from .prompts import Prompt
 from .requests import MIN_OUTPUT_TOKENS, Request, body, headed
-from .steady import EXTRA_ROUNDS
-from .streams import Stream, read_stream
+from .share import Job
+from .streams import Stream
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How long things may take. The warm-up may stall longer: kernels are compiled in it."""
+class Setup:
+    """What one case consists of: this load, by this crew, on this server.
 
-    deadlines: Deadlines = field(default_factory=Deadlines)
-    warmup_deadlines: Deadlines = field(default_factory=lambda: Deadlines(first_s=600.0, stall_s=300.0))
-    extra_warmup_rounds: int = EXTRA_ROUNDS
-    settle_s: float = 2.0
-    """For counters that are brought up to date late, and for a death that is noticed late."""
+    ``progress`` is told in a few words what goes on, about once a second.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """Requests that were sent and read back. ``nonce``: they carried one, for want of a flush."""
-
-    driven: Driven
-    streams: tuple[Stream, ...]
-    nonce: bool = False
-
-    @property
-    def failed(self) -> bool:
-        return any(s.failure for s in self.streams) or self.driven.unsent > 0
+    server: Server
+    workload: Workload
+    concurrency: int
+    crew: Crew
+    progress: Callable[[str], None]
+    limits: Limits
 
 
 class Player:
-    """Sends requests of one workload to one server at one concurrency.
+    """Sends the requests of one case.
 
     ``salt`` makes nonces new to a server that may have seen the usual ones.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        workload: Workload,
-        concurrency: int,
-        progress: Callable[[str], None],
-        limits: Limits,
-    ) -> None:
-        self._server = server
-        self._workload = workload
-        self._concurrency = concurrency
-        self._progress = progress
-        self._limits = limits
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._server = setup.server
         self._stagger_s = 0.0
         self._sets = 0
+        self.nonce = False
+        """Whether the last requests carried one, for want of a flush."""
         self.salt = ""
 
     def new_salt(self) -> None:
@@ -82,7 +63,8 @@ class Player:
         :raises BrokenError: when it does not.
         """
         request = Request(0, Prompt.of(text), MIN_OUTPUT_TOKENS)
-        stream = self._play("the first request", [request], 1, self._limits.warmup_deadlines).streams[0]
+        deadlines = self._setup.limits.warmup_deadlines
+        stream = self._play("the first request", [request], 1, deadlines).streams[0]
         if stream.failure:
             raise BrokenError(f"the first request to {self._server.url} failed: {stream.failure}")
         return stream
@@ -95,16 +77,18 @@ class Player:
         :raises BrokenError: when the server dies or is out of reach.
         """
         self._sets += 1
-        nonce = not self._server.engine.flush(self._server.http)
-        sent = [self._nonced(r) for r in requests] if nonce else requests
-        played = self._play(name, sent, self._concurrency, deadlines, natural=natural)
+        self.nonce = not self._server.engine.flush(self._server.http)
+        sent = [self._nonced(r) for r in requests] if self.nonce else requests
+        concurrency = self._setup.concurrency
+        played = self._play(name, sent, concurrency, deadlines, natural=natural)
         lasted = [s.e2e_s for s in played.streams if not s.failure]
         if lasted:
-            self._stagger_s = 0.5 * float(np.median(lasted)) / self._concurrency
-        return replace(played, nonce=nonce)
+            self._stagger_s = 0.5 * float(np.median(lasted)) / concurrency
+        return played
 
     def _nonced(self, request: Request) -> Request:
-        key = f"{self.salt}/{self._workload.seed}/{self._concurrency}/{self._sets}/{request.number}"
+        setup = self._setup
+        key = f"{self.salt}/{setup.workload.seed}/{setup.concurrency}/{self._sets}/{request.number}"
         nonce = hashlib.blake2b(key.encode(), digest_size=4).hexdigest()
         return replace(request, prompt=headed(request.prompt, f"{nonce}: "))
 
@@ -117,30 +101,32 @@ class Player:
         *,
         natural: bool = False,
     ) -> Played:
-        server, engine = self._server, self._server.engine
-        path, fields = engine.request(self._workload.endpoint)
+        setup, server, engine = self._setup, self._server, self._server.engine
+        path, fields = engine.request(setup.workload.endpoint)
         more = _natural(fields) if natural else {}
-        bodies = [{**body(r, self._workload, server.model, fields), **more} for r in requests]
+        bodies = [{**body(r, setup.workload, server.model, fields), **more} for r in requests]
         load = Load(
             url=server.url,
             path=path,
             headers=server.headers,
-            bodies=[msgspec.json.encode(b) for b in bodies],
+            requests=len(requests),
             concurrency=concurrency,
             stagger_s=self._stagger_s if concurrency > 1 else 0.0,
             deadlines=deadlines,
         )
-        driven = _drive(load, lambda done: self._progress(f"{name}, {done}/{len(requests)} requests"))
-        streams = tuple(read_stream(t, requests[t.number].output_tokens, engine) for t in driven.traces)
-        self._check_alive(name, driven, streams)
-        return Played(driven, streams)
+        played = setup.crew.play(
+            Job(load, [r.output_tokens for r in requests], engine),
+            [msgspec.json.encode(b) for b in bodies],
+            lambda done: setup.progress(f"{name}, {done}/{len(requests)} requests"),
+        )
+        self._check_alive(name, played.streams)
+        return played
 
-    def _check_alive(self, name: str, driven: Driven, streams: Sequence[Stream]) -> None:
+    def _check_alive(self, name: str, streams: Sequence[Stream]) -> None:
         """A server that died is broken, whatever its last answers look like; a death may be noticed late."""
-        refused = next((t.failure for t in driven.traces if t.refused), None)
-        pairs = zip(driven.traces, streams, strict=True)
-        suspicious = any(s.failure and trace.status in {0, 200} for trace, s in pairs)
-        deadline_s = time.perf_counter() + (self._limits.settle_s if suspicious else 0.0)
+        refused = next((s.failure for s in streams if s.refused), None)
+        suspicious = any(s.failure and s.status in {0, 200} for s in streams)
+        deadline_s = time.perf_counter() + (self._setup.limits.settle_s if suspicious else 0.0)
         while (why := self._server.died()) is None and time.perf_counter() < deadline_s:
             time.sleep(0.05)
         if why is not None:
@@ -153,31 +139,3 @@ def _natural(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that make an engine generate full length, undone."""
     undone = {"ignore_eos": False, "min_tokens": 0}
     return {name: value for name, value in undone.items() if name in fields}
-
-
-def _drive(load: Load, progress: Callable[[int], None]) -> Driven:
-    """One round on an event loop of its own; Ctrl-C cancels it, which closes every connection."""
-    with _no_garbage_collection(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(drive(load, progress))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed: less than half the CPU time for each event."""
-    try:
-        uvloop: Any = importlib.import_module("uvloop")
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A collection in mid-round would stop the clock of every stream."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -180,7 +180,9 @@ def body(
 def workload_digest(workload: Workload, rootdir: Path) -> str:
     """Names what is measured: 16 hex digits over the prompts and every setting that shapes a request.
 
-    How often it is measured (rounds, warm-up) and where the prompts lie is not part of it.
+    How often it is measured (rounds, warm-up), where the prompts lie and how many processes send them is not
+    part of it: a client that is quick enough does not show in the numbers, one that is not makes the round
+    invalid.
     """
     prompts = load_prompts(workload.prompts, rootdir)
     shape = {

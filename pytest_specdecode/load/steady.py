@@ -4,9 +4,9 @@ Two rules, both on the decode speed of whole rounds; every round has the same re
 their order is exchangeable.
 
 *Warm-up.* While a round is faster than the one before by more than ``RISE``, it was warm-up. This ends at the
-limit of ``EXTRA_ROUNDS``; a server that has then risen in every one of them is not steady. The first warm-up
-round is cold and may well be slower; the others and the one that exceeds the limit are ``EXTRA_ROUNDS`` + 1
-exchangeable values, all in ascending order with probability 1 / 7! = 0.02%.
+limit of :data:`.limits.EXTRA_ROUNDS`; a server that has then risen in every one of them is not steady. The
+first warm-up round is cold and may well be slower; the others and the one that exceeds the limit are
+``EXTRA_ROUNDS`` + 1 exchangeable values, all in ascending order with probability 1 / 7! = 0.02%.
 
 *Trend.* The measured rounds' logarithms are fitted by a line; they are not steady if it rises by more than
 ``RISE`` in all and its slope is positive at ``TREND_P`` by Student's t. That is exact for independent
@@ -25,7 +25,6 @@ import numpy as np
 from scipy import special
 
 RISE = 0.02
-EXTRA_ROUNDS = 6
 TREND_P = 0.0001
 TREND_DF = 3
 

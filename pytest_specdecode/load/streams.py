@@ -43,6 +43,10 @@ class Stream:
     usage: Usage | None = None
     finish_reason: str | None = None
     failure: str | None = None
+    status: int = 0
+    """Of the HTTP answer; 0 when there was none."""
+    refused: bool = False
+    """No connection came about: the server is gone."""
 
     @property
     def total(self) -> int:
@@ -80,7 +84,15 @@ class _FailureError(Exception):
 
 def read_stream(trace: Trace, wanted: int, engine: Engine) -> Stream:
     """The stream in ``trace``, of which ``wanted`` tokens were asked. Never raises for what a server sent."""
-    stream = Stream(trace.number, trace.worker, wanted, trace.sent_s, trace.ended_s)
+    stream = Stream(
+        trace.number,
+        trace.worker,
+        wanted,
+        trace.sent_s,
+        trace.ended_s,
+        status=trace.status,
+        refused=trace.refused,
+    )
     try:
         if trace.failure:
             raise _FailureError(trace.failure)
@@ -90,10 +102,11 @@ def read_stream(trace: Trace, wanted: int, engine: Engine) -> Stream:
 
 
 def _read(trace: Trace, stream: Stream, engine: Engine) -> Stream:
-    head = read_head(trace.raw)
+    raw = bytes(trace.raw)
+    head = read_head(raw)
     if head is None:
         raise _FailureError("the connection was closed without an answer")
-    pieces, complete = read_body(trace.raw, head)
+    pieces, complete = read_body(raw, head)
     if head.status != 200:
         text = b"".join(p.data for p in pieces).decode("utf-8", "replace")
         raise _FailureError(f"HTTP {head.status}: {text[:200]}".rstrip(": "))

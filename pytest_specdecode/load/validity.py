@@ -32,10 +32,14 @@ of a share over that many drafts apart."""
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """How the client fared in the round: ``lag_p95_s`` of its event loop, ``cpu_share`` of one core."""
+    """How the client fared in the round, as the one of its processes that had it worst: ``lag_p95_s`` of the
+    event loop, ``cpu_share`` of one core. ``packets_s`` came in each second, over all processes.
+    """
 
     lag_p95_s: float
     cpu_share: float
+    processes: int = 1
+    packets_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +236,10 @@ def client_late(e: Evidence) -> str | None:
     times_s = [s.decode_s for s in e.good if s.times_s.size]
     allowed_s = max(LATE_FLOOR_S, LATE_SHARE * float(np.median(times_s))) if times_s else LATE_FLOOR_S
     if e.client.cpu_share > CPU_SHARE:
-        return f"the client measured itself: it used {e.client.cpu_share:.0%} of a CPU core"
+        return (
+            f"the client measured itself: it used {e.client.cpu_share:.0%} of a CPU core with "
+            f"workload.client_processes = {e.client.processes}; give it more, on cores that are free"
+        )
     if e.client.lag_p95_s > allowed_s:
         return (
             f"the client was late: its event loop lagged by {1000 * e.client.lag_p95_s:.0f} ms "

@@ -16,9 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pytest_specdecode.engines.llamacpp import LlamaCpp
-from pytest_specdecode.load.client import Deadlines, Driven, Load
-from pytest_specdecode.load.play import _drive
-from pytest_specdecode.load.streams import Stream, read_stream
+from pytest_specdecode.load.client import Load
+from pytest_specdecode.load.crew import Crew, Played
+from pytest_specdecode.load.limits import Deadlines
+from pytest_specdecode.load.share import Job
+from pytest_specdecode.load.streams import Stream
 
 from .servers import HEAD, LAST, chunk, end, event, scripted
 
@@ -40,21 +42,18 @@ GOOD: Script = [
 ABORTED = b'data: {"choices": [{"text": "", "finish_reason": "abort"}]}\n\ndata: [DONE]\n\n'
 
 
-def driven(url: str, requests: int = 1, concurrency: int = 1, deadlines: Deadlines = SOON) -> Driven:
-    return _drive(
-        Load(url, "/v1/completions", {"X-Test": "100%"}, [b"{}"] * requests, concurrency, 0.0, deadlines),
-        lambda _: None,
-    )
+def played(url: str, requests: int = 1, concurrency: int = 1, deadlines: Deadlines = SOON) -> Played:
+    load = Load(url, "/v1/completions", {"X-Test": "100%"}, requests, concurrency, 0.0, deadlines)
+    return Crew(1, 1).play(Job(load, [3] * requests, LlamaCpp()), [b"{}"] * requests, lambda _: None)
 
 
-def streams(url: str, requests: int = 1) -> list[Stream]:
-    return [read_stream(t, 3, LlamaCpp()) for t in driven(url, requests).traces]
+def streams(url: str, requests: int = 1) -> tuple[Stream, ...]:
+    return played(url, requests).streams
 
 
 def failure(script: Script, deadlines: Deadlines = SOON) -> str:
     with scripted(script) as url:
-        (trace,) = driven(url, deadlines=deadlines).traces
-    stream = read_stream(trace, 3, LlamaCpp())
+        (stream,) = played(url, deadlines=deadlines).streams
     assert stream.failure is not None
     return stream.failure
 
@@ -132,9 +131,9 @@ def test_no_deadline_passes_unnoticed(script: Script, said: str) -> None:
 
 def test_after_many_failures_the_rest_is_given_up() -> None:
     with scripted([b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"]) as url:
-        result = driven(url, requests=40, concurrency=2)
-    assert len(result.traces) + result.unsent == 40
-    assert 10 <= len(result.traces) <= 12
+        result = played(url, requests=40, concurrency=2)
+    assert len(result.streams) + result.unsent == 40
+    assert 10 <= len(result.streams) <= 12
 
 
 def test_https_with_a_certificate_that_the_system_trusts(
@@ -144,9 +143,9 @@ def test_https_with_a_certificate_that_the_system_trusts(
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
     with scripted(GOOD, tls=tls) as url:
-        (trace,) = driven(url).traces
-        assert trace.refused
-        assert "certificate verify failed" in (trace.failure or "")
+        (stream,) = streams(url)
+        assert stream.refused
+        assert "certificate verify failed" in (stream.failure or "")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         (stream,) = streams(url)
     assert stream.failure is None

@@ -15,10 +15,10 @@ import pytest
 
 from pytest_specdecode.config import Workload
 from pytest_specdecode.errors import BrokenError
-from pytest_specdecode.load import client, play
-from pytest_specdecode.load.client import Deadlines
+from pytest_specdecode.load import eventloop
+from pytest_specdecode.load.crew import Crew
+from pytest_specdecode.load.limits import Deadlines, Limits
 from pytest_specdecode.load.measure import measure
-from pytest_specdecode.load.play import Limits
 from pytest_specdecode.model import CaseStart
 
 from .servers import Running, fake_engine, free_port
@@ -26,9 +26,14 @@ from .servers import Running, fake_engine, free_port
 SOON = Limits(deadlines=Deadlines(first_s=4.0, stall_s=0.5, total_s=8.0), settle_s=0.3)
 
 
-def measured(server: Running, concurrency: int = 2, rounds: int = 1, **workload: Any) -> CaseStart:
+def measured(
+    server: Running, concurrency: int = 2, rounds: int = 1, processes: int = 1, **workload: Any
+) -> CaseStart:
     table = Workload(**{"output_tokens": 16, "requests": "10", "warmup_rounds": 0, **workload})
-    return measure(server, table, concurrency, rounds=rounds, progress=lambda _: None, limits=SOON)
+    with Crew(processes, processes) as crew:
+        return measure(
+            server, table, concurrency, rounds=rounds, progress=lambda _: None, crew=crew, limits=SOON
+        )
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -72,35 +77,6 @@ def test_a_service_restarted_under_the_load_is_invalid() -> None:
         server.instances = itertools.chain(["a"], itertools.repeat("b"))
         start = measured(server)
     assert start.reasons == ("the service was restarted under the load: a → b",)
-
-
-def test_a_client_that_is_kept_busy_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def burn(seconds: float) -> None:
-        until = time.perf_counter() + seconds
-        while time.perf_counter() < until:
-            pass
-
-    real = client.drive
-
-    async def busy(*args: Any) -> Any:
-        import asyncio
-
-        async def disturb() -> None:
-            while True:
-                burn(0.15)
-                await asyncio.sleep(0.15)
-
-        task = asyncio.create_task(disturb())
-        try:
-            return await real(*args)
-        finally:
-            task.cancel()
-
-    monkeypatch.setattr(play, "drive", busy)
-    with fake_engine(tok_s=100) as server:
-        start = measured(server, requests="4")
-    assert re.search("the client was late: its event loop lagged by [0-9]+ ms", start.reasons[0])
-    assert start.rounds[0].facts["client_lag_ms_p95"] > 50  # type: ignore[operator]
 
 
 def test_a_round_that_was_faster_than_the_warm_up_is_warm_up_too() -> None:
@@ -190,10 +166,12 @@ def test_every_round_and_configuration_has_the_same_requests(tmp_path: Path) -> 
     assert off[::2] == off[1::2], "each request once in each of the two rounds"
 
 
-@pytest.mark.parametrize("uvloop", [True, False])
-def test_ctrl_c_ends_it_at_once_and_leaves_nothing(uvloop: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("uvloop", "processes"), [(True, 1), (False, 1), (True, 2)])
+def test_ctrl_c_ends_it_at_once_and_leaves_nothing(
+    uvloop: bool, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not uvloop:
-        monkeypatch.setattr(play, "_loop_factory", lambda: None)
+        monkeypatch.setattr(eventloop, "_loop_factory", lambda: None)
     with fake_engine(tok_s=10) as server:
         pressed: list[float] = []
 
@@ -204,7 +182,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing(uvloop: bool, monkeypatch: py
         timer = threading.Timer(0.5, press)
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            measured(server, concurrency=4, output_tokens=500)
+            measured(server, concurrency=4, output_tokens=500, processes=processes)
         assert time.perf_counter() - pressed[0] < 2.0
         timer.join()
         deadline = time.monotonic() + 10

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_specdecode.config import Workload
-from pytest_specdecode.load import play
+from pytest_specdecode.load import eventloop
+from pytest_specdecode.load.crew import Crew
 from pytest_specdecode.load.measure import measure
 from pytest_specdecode.model import CaseStart
 
@@ -23,7 +24,7 @@ def quiet(_: str) -> None:
 
 def measured(server: Running, concurrency: int, rounds: int = 3, **workload: Any) -> CaseStart:
     table = Workload(**{"warmup_rounds": 0, "requests": "2c", **workload})
-    return measure(server, table, concurrency, rounds=rounds, progress=quiet)
+    return measure(server, table, concurrency, rounds=rounds, progress=quiet, crew=Crew(1, 1))
 
 
 def median(start: CaseStart, name: str) -> float:
@@ -92,7 +93,7 @@ def test_steps_and_acceptance_come_from_the_engine() -> None:
 
 
 def test_the_same_numbers_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play, "_loop_factory", lambda: None)
+    monkeypatch.setattr(eventloop, "_loop_factory", lambda: None)
     with fake_engine(tok_s=200, ttft_ms=TTFT_MS) as server:
         start = measured(server, 4, rounds=1, output_tokens=150, endpoint="chat", requests="c")
     assert start.valid

@@ -197,15 +197,15 @@ def test_extra_body_does_not_replace_what_the_load_sets() -> None:
         read(with_line(".workload", "extra_body = { max_tokens = 5 }"))
 
 
-@pytest.mark.parametrize(
-    ("table", "line", "key"),
-    [
-        (".workload", "client_processes = 2", "workload.client_processes"),
-    ],
-)
-def test_what_a_later_version_brings_is_not_called_unknown(table: str, line: str, key: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^target\.qwen\.{key}: not supported in this version"):
-        read(with_line(table, line))
+@pytest.mark.parametrize(("value", "read_as"), [("4", 4), ('"auto"', "auto")])
+def test_client_processes_are_a_number_or_auto(value: str, read_as: object) -> None:
+    assert read(with_line(".workload", f"client_processes = {value}")).workload.client_processes == read_as
+
+
+@pytest.mark.parametrize("value", ["0", '"many"', "true", "1.5"])
+def test_other_client_processes_are_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"^target\.qwen\.workload\.client_processes: .*auto"):
+        read(with_line(".workload", f"client_processes = {value}"))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_specdecode.load.steady import EXTRA_ROUNDS, rose, trend
+from pytest_specdecode.load.limits import EXTRA_ROUNDS
+from pytest_specdecode.load.steady import rose, trend
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
