@@ -15,6 +15,7 @@ from .hosts.local import LocalHost
 from .hosts.redaction import redact
 from .load.requests import workload_digest
 from .machine import Facts, context_facts, identity_facts
+from .model import CaseStart
 
 
 def identity_of(
@@ -64,6 +65,12 @@ def headings_of(target: Target, version: str, hardware: str) -> dict[str, str]:
         "engine": f"{target.engine} {version}".strip(),
         "workload": f"output {target.workload.output_tokens} tok{forced}",
     }
+
+
+def clocks_of(measured: CaseStart) -> dict[str, Any]:
+    """For the context: how fast its GPUs ran in the first round; empty where nobody can tell."""
+    facts = measured.rounds[0].facts
+    return {name: facts[name] for name in ("gpu_sm_mhz", "gpu_power_capped") if name in facts}
 
 
 def _commit(folder: Path) -> str:

@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from . import cleanroom, machine
-from .about import context_of, headings_of, identity_of
+from .about import clocks_of, context_of, headings_of, identity_of
 from .config import Speculation, Target
 from .engines import Engine, Launch
 from .engines.http import HttpxHttp
 from .engines.registry import load_engine
 from .errors import BrokenError, ConfigError, HostError
+from .gpuclocks import GpuWatch
 from .hosts import Host
 from .hosts.audit import redact
 from .ledger import Ledger, TargetRecord
@@ -62,6 +63,7 @@ class Run:
         self._server: Server | None = None
         self._http: HttpxHttp | None = None
         here = target.host.ssh is None and not self._elsewhere
+        self._gpus = GpuWatch(self.host)
         self._crew = Crew(target.workload.client_processes, cores_for_client(engine_here=here))
         self._starts = 0
         self._facts: machine.Facts | None = None
@@ -284,8 +286,16 @@ class Run:
             self.target, self.engine, argv, facts, self._folder, draft_model=self.speculation.draft_model
         )
         self.context = context_of(self.target, version, facts, self._folder)
-        headings = headings_of(self.target, version, self.hardware)
-        self.ledger.add(TargetRecord(self.target.name, self.machine, self.identity, self.context, headings))
+        self._headings = headings_of(self.target, version, self.hardware)
+        self._note()
+
+    def _note(self, **more: Any) -> None:
+        """Write down what the session is about, with ``more`` in its context."""
+        self.context |= more
+        record = TargetRecord(
+            self.target.name, self.machine, self.identity, dict(self.context), self._headings
+        )
+        self.ledger.add(record)
 
     @answering()
     def measure(self, server: Server, case: Case, *, rounds: int | None = None) -> CaseStart:
@@ -302,15 +312,19 @@ class Run:
                 f"the engine runs at most {limit} requests together, fewer than concurrency "
                 f"{case.concurrency}; raise its limit in the launch command"
             )
-        return measure(
+        measured = measure(
             server,
             self.target.workload,
             case.concurrency,
             rounds=rounds or self.target.workload.rounds,
             progress=lambda text: self.say(f"steps={case.config.steps} c={case.concurrency} {text}"),
             crew=self._crew,
+            gpus=None if self._elsewhere or not self.facts.gpus else self._gpus.look,
             rootdir=self._folder,
         )
+        if (clocks := clocks_of(measured)) and not clocks.keys() <= self.context.keys():
+            self._note(**clocks)
+        return measured
 
     def revive(self, server: Server) -> Server:
         """The server itself while it lives; otherwise the one that runs now, or a fresh start of the same."""

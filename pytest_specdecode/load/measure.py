@@ -12,6 +12,7 @@ from ..engines import Counters
 from ..model import CaseStart, Round, Scalar
 from . import Server, eventloop
 from .crew import Crew, Played
+from .gpus import Look, facts_of_gpus, watched
 from .limits import Limits
 from .metrics import cached_share, delta, facts_of, metrics_of
 from .play import Player, Setup
@@ -22,6 +23,8 @@ from .validity import CACHED_SHARE, Evidence, reasons
 
 _SAMPLE_CHARS = 4000
 _MANY_END_EARLY = 0.2
+_FIRST_GUESS_S = 4.0
+"""How long a round takes, where there was none before it."""
 
 
 def measure(
@@ -32,6 +35,7 @@ def measure(
     rounds: int,
     progress: Callable[[str], None],
     crew: Crew,
+    gpus: Callable[[], Look] | None = None,
     rootdir: Path = Path(),
     limits: Limits | None = None,
 ) -> CaseStart:
@@ -41,11 +45,12 @@ def measure(
     ``progress`` is told in a few words what goes on, about once a second.
 
     :param crew: what sends the requests; it lives on
+    :param gpus: looks at the clocks of the server's GPUs; None: it has none, or nobody can tell
     :raises BrokenError: when the server dies, is out of reach, or cannot serve the very first request; when
         a client process dies.
     :raises ConfigError: for prompts or a ``requests`` expression that cannot be used.
     """
-    setup = Setup(server, workload, concurrency, crew, progress, limits or Limits())
+    setup = Setup(server, workload, concurrency, crew, progress, limits or Limits(), gpus)
     return _Measurement(setup).run(rounds, rootdir)
 
 
@@ -57,6 +62,8 @@ class _Measurement:
         self._progress = setup.progress
         self._limits = setup.limits
         self._crew = setup.crew
+        self._gpus = setup.gpus
+        self._lasted_s = _FIRST_GUESS_S
         self._player = Player(setup)
         self._requests: tuple[Request, ...] = ()
         self._template_tokens = 0
@@ -128,7 +135,9 @@ class _Measurement:
         return played
 
     def _warm_up_set(self, name: str, *, natural: bool) -> Played:
-        return self._player.play(name, self._requests, self._limits.warmup_deadlines, natural=natural)
+        played = self._player.play(name, self._requests, self._limits.warmup_deadlines, natural=natural)
+        self._lasted_s = played.seconds
+        return played
 
     def _note_speed(self, name: str, speed: float | None) -> None:
         if speed:
@@ -155,7 +164,8 @@ class _Measurement:
         server, name = self._server, f"round {number}/{rounds}"
         instance = server.instance()
         before = server.engine.counters(server.http)
-        played = self._player.play(name, self._requests, self._limits.deadlines)
+        with watched(self._gpus, self._lasted_s) as looks:
+            played = self._player.play(name, self._requests, self._limits.deadlines)
         counted = self._settled(before, sum(s.total for s in played.streams))
         streams, client = played.streams, played.client
         evidence = Evidence(
@@ -168,11 +178,14 @@ class _Measurement:
             template_tokens=self._template_tokens,
             unsent=played.unsent,
             forced_acceptance=self._workload.forced_acceptance,
+            gpus=looks,
+            seconds=played.seconds,
         )
         found = metrics_of(streams, self._concurrency, counted) if evidence.complete else {}
         self._note_speed(name, found.get("tok_s"))
         facts: dict[str, Scalar] = {
             **facts_of(streams, self._concurrency),
+            **facts_of_gpus(looks),
             "nonce": self._player.nonce,
             "client_processes": client.processes,
             "client_packets_s": round(client.packets_s),

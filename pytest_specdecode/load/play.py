@@ -17,6 +17,7 @@ from ..errors import BrokenError
 from . import Server
 from .client import Load
 from .crew import Crew, Played
+from .gpus import Look
 from .limits import Deadlines, Limits
 from .prompts import Prompt
 from .requests import MIN_OUTPUT_TOKENS, Request, body, headed
@@ -37,6 +38,7 @@ class Setup:
     crew: Crew
     progress: Callable[[str], None]
     limits: Limits
+    gpus: Callable[[], Look] | None = None
 
 
 class Player:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..engines import Counters, acceptance_by_position
 from ..model import SpecConfig
+from .gpus import Look, slowdown
 from .metrics import cached_share, total_or_none
 from .streams import Stream
 
@@ -59,6 +60,9 @@ class Evidence:
     template_tokens: int = 0
     unsent: int = 0
     forced_acceptance: float | None = None
+    gpus: Sequence[Look] = ()
+    """Looks at the GPUs before, amid and after the round."""
+    seconds: float = 0.0
 
     @property
     def good(self) -> list[Stream]:
@@ -248,6 +252,10 @@ def client_late(e: Evidence) -> str | None:
     return None
 
 
+def throttled(e: Evidence) -> str | None:
+    return slowdown(e.gpus, e.seconds)
+
+
 CHECKS: tuple[Callable[[Evidence], str | None], ...] = (
     restarted,
     failed,
@@ -259,6 +267,7 @@ CHECKS: tuple[Callable[[Evidence], str | None], ...] = (
     ran_together,
     cached,
     client_late,
+    throttled,
 )
 
 

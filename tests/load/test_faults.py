@@ -15,6 +15,7 @@ import pytest
 
 from pytest_specdecode.config import Workload
 from pytest_specdecode.errors import BrokenError
+from pytest_specdecode.gpuclocks import GpuClocks
 from pytest_specdecode.load import eventloop
 from pytest_specdecode.load.crew import Crew
 from pytest_specdecode.load.limits import Deadlines, Limits
@@ -77,6 +78,14 @@ def test_a_service_restarted_under_the_load_is_invalid() -> None:
         server.instances = itertools.chain(["a"], itertools.repeat("b"))
         start = measured(server)
     assert start.reasons == ("the service was restarted under the load: a → b",)
+
+
+def test_a_gpu_that_is_slowed_down_by_heat_is_invalid() -> None:
+    hot = (GpuClocks("0", 0x40, temperature_c=92.0),)
+    with fake_engine(tok_s=400) as server, Crew(1, 1) as crew:
+        table = Workload(output_tokens=16, requests="2", warmup_rounds=0)
+        start = measure(server, table, 2, rounds=1, progress=lambda _: None, crew=crew, gpus=lambda: hot)
+    assert start.reasons[0].startswith("GPU 0 was slowed down at 92 °C: heat, by the hardware")
 
 
 def test_a_round_that_was_faster_than_the_warm_up_is_warm_up_too() -> None:
