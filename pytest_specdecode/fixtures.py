@@ -52,7 +52,9 @@ def clean_environment(
     pytestconfig: pytest.Config, spec_host: Host, spec_config: SpecConfig, _spec_restart: int
 ) -> CleanProof:
     """Proof that nothing of an earlier server is left: what was checked, and what had to be killed."""
-    return pytestconfig.stash[STATE].run.clean()
+    from .serving import clean  # noqa: PLC0415  (kept out of sessions that run no benchmark)
+
+    return clean(pytestconfig.stash[STATE], spec_config, _spec_restart)
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +65,7 @@ def spec_server(
 
     ``.url``, ``.config``, ``.settings`` (as the engine reports them), ``.counters()``, ``.log_tail()``.
     """
-    from .priming import serve  # noqa: PLC0415  (kept out of sessions that run no benchmark)
+    from .serving import serve  # noqa: PLC0415
 
     state = pytestconfig.stash[STATE]
     yield serve(state, spec_config, _spec_restart)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -161,11 +161,15 @@ class Ledger:
 
     seconds: float = 0.0
     """How long the run took; whoever owns the clock sets it."""
+    listener: Callable[[Event], None] | None = None
+    """Told of each event as it is added."""
     _events: list[Event] = field(default_factory=list)
     _drained: int = 0
 
     def add(self, event: Event) -> None:
         self._events.append(event)
+        if self.listener is not None:
+            self.listener(event)
 
     def drain(self) -> list[dict[str, Any]]:
         """Events since the last call, as plain data."""

@@ -53,6 +53,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("--spec-json", "write the complete report of a benchmark session to FILE", metavar="FILE")
     for name, text in {
         RECORD_LONG: "record what ran as new baselines instead of judging it (short: --update-baselines)",
+        "--spec-resume": "take what an interrupted run has measured from its journal, and measure the rest",
         "--spec-plan": "say what would be done and which processes would be killed; touch nothing",
         "--spec-extend-baselines": "with --update-baselines: add this session to the stored ones",
         "--spec-accept-slower": "with --update-baselines: let a recording lower the stored numbers",
@@ -104,6 +105,7 @@ class Settings:
     inconclusive: Inconclusive = "fail"
     json_file: Path | None = None
     plan: bool = False
+    resume: bool = False
     wait_lease_s: float = 0.0
     record: bool = False
     extend: bool = False
@@ -119,12 +121,15 @@ class Settings:
         concurrency = _text(config, "concurrency")
         record = bool(config.getoption("specdecode_update_baselines"))
         plan = bool(config.getoption("specdecode_plan"))
+        resume = bool(config.getoption("specdecode_resume"))
         on_command_line = (steps, concurrency, config.getoption("specdecode_target"))
-        if not (record or plan) and all(value is None for value in on_command_line):
+        if not (record or plan or resume) and all(value is None for value in on_command_line):
             return cls(benchmark_session=False)
         for flag in ("extend_baselines", "accept_slower"):
             if config.getoption(f"specdecode_{flag}") and not record:
                 raise pytest.UsageError(f"--spec-{flag.replace('_', '-')} goes with {RECORD_SHORT}")
+        if plan and resume:
+            raise pytest.UsageError("--spec-plan touches nothing, --spec-resume measures; drop one")
         return cls(
             benchmark_session=True,
             steps=_numbers("--spec-steps", steps, least=0, words={"off": 0}),
@@ -138,6 +143,7 @@ class Settings:
             json_file=_path(config, "json"),
             wait_lease_s=_duration("--spec-wait-lease", _text(config, "wait_lease")),
             plan=plan,
+            resume=resume,
             record=record,
             extend=bool(config.getoption("specdecode_extend_baselines")),
             accept_slower=bool(config.getoption("specdecode_accept_slower")),

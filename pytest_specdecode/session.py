@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -16,6 +17,7 @@ from .opening import open_state
 from .options import Settings
 from .planning import plan_lines
 from .report.messages import Background, comparison_lines, full_text
+from .resuming import open_journal
 from .state import State
 from .state_key import STATE
 from .trials import TRIAL, begin, check_compared, conclude
@@ -85,8 +87,12 @@ class BenchmarkSession:
             levels = [case.concurrency for case in self._state.plan.cases()]
             configs, wait_s = self._axes.configs(session.items), self._state.settings.wait_lease_s
             self._state.run.check(configs, levels, wait_lease_s=wait_s)
+            open_journal(self._state, self._config.rootpath, _files(session))
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._state.done.add(nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -149,6 +155,10 @@ class BenchmarkSession:
         state = self._state
         state.run.close()
         state.stop_clock()
+        if state.journal is not None:
+            stopped = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+            state.ledger.listener = None
+            state.journal.close(whole=not stopped and all(i.nodeid in state.done for i in session.items))
         if self._worker:
             self._config.workeroutput[CARGO] = state.ledger.drain()  # type: ignore[attr-defined]
             return
@@ -170,6 +180,13 @@ class BenchmarkSession:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         for line in self._summary:
             terminalreporter.write_line(line)
+
+
+def _files(session: pytest.Session) -> set[Path]:
+    """Files of the selected tests and of what they share."""
+    modules = [getattr(p, "__file__", None) or "" for p in session.config.pluginmanager.get_plugins()]
+    shared = {Path(file) for file in modules if file.endswith("conftest.py")}
+    return shared | {item.path for item in session.items}
 
 
 def _outside(items: list[pytest.Item], settings: Settings) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .baselines import Store
 from .clock import ReplayClock
 from .errors import CaseError, InvalidError
 from .gating import Judgement, Stored, judge_case
-from .ledger import CaseMeasured, Ledger
+from .journal import Journal
+from .ledger import CaseMeasured, Ledger, TargetRecord
 from .measurement import Measurement
-from .model import Case, CaseStart, Outcome
+from .model import Case, CaseStart, Outcome, SpecConfig
 from .options import Settings
 from .plan import Plan, Planned
 from .recording import Written
@@ -49,6 +52,12 @@ class State:
     """Whether a server was started in this session."""
     refused: list[Written] = field(default_factory=list)
     """Cases that a recording did not store."""
+    journal: Journal | None = None
+    """Where every event goes as it happens; None in a process that measures nothing."""
+    resumed: TargetRecord | None = None
+    """What the interrupted run was of that this one resumes."""
+    done: set[str] = field(default_factory=set)
+    """Node ids of items that have run."""
     _began: float = field(default_factory=time.monotonic)
     _measured: dict[tuple[Case, int], CaseStart | CaseError] = field(default_factory=dict)
     _entered: set[tuple[Case, int]] = field(default_factory=set)
@@ -74,6 +83,15 @@ class State:
         if not known.valid:
             raise InvalidError("; ".join(known.reasons))
         return known
+
+    def know(self, case: Case, restart: int, start: CaseStart) -> None:
+        """The case was measured at this restart by the run that is resumed."""
+        self._measured[case, restart] = start
+
+    def all_known(self, config: SpecConfig, restart: int) -> bool:
+        """Whether a resumed run has all cases of that server already."""
+        wanted = [i.case for i in self.plan.items if i.case.config == config and i.restart == restart]
+        return self.resumed is not None and all((case, restart) in self._measured for case in wanted)
 
     def forget(self, planned: Planned) -> None:
         """The item runs a second time: what its first attempt measured and decided is void."""
@@ -102,8 +120,16 @@ class State:
 
     def stored(self, case: Case) -> Stored:
         """What the baselines hold for this case on this machine."""
-        run = self.run
-        return self.store.stored(case, machine=run.machine, identity=run.identity, context=run.context)
+        return self.store.stored(case, machine=self.run.machine, identity=self.identity, context=self.context)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What runs; before the first start of a resumed run, what ran then."""
+        return self.run.identity or (self.resumed.identity if self.resumed else {})
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        return self.run.context or (self.resumed.context if self.resumed else {})
 
     def first_entry(self, planned: Planned) -> bool:
         """Whether this (case, restart) has no entry in pytest-benchmark's run yet; it has one from now on."""

@@ -1,0 +1,113 @@
+"""A journal holds all that ended before a crash, and is resumed only by the same run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_specdecode import journal
+from pytest_specdecode.errors import ConfigError
+from pytest_specdecode.journal import Subject
+from pytest_specdecode.ledger import CaseMeasured, TestRecord
+from pytest_specdecode.model import Case, CaseStart, Outcome, Round, SpecConfig
+
+SUBJECT = Subject(
+    target={"engine": "89ab", "steps": "cdef"},
+    options={"steps": [1, 2], "restarts": None},
+    tests={"test_a.py": "0123"},
+    baselines="abc",
+    plugin="0.1.0",
+)
+CASE = Case("qwen", SpecConfig.of(1, algorithm="ngram"), 4)
+MEASURED = CaseMeasured(CASE, CaseStart("run-1", (Round({"tok_s": 100.5}, 2.0),)), 3)
+ENDED = TestRecord("test_a.py::test_gate", "qwen", Outcome.PASS, CASE.config, 4, 1)
+
+
+def test_what_was_measured_is_there_again_and_tests_are_not(tmp_path: Path) -> None:
+    path = journal.journal_path(tmp_path, "qwen")
+    first = journal.begin(path, SUBJECT)
+    first.add(MEASURED)
+    first.add(ENDED)
+    first.close(whole=False)
+    again = journal.resume(path, SUBJECT)
+    assert again.events == (MEASURED,)
+    assert again.began == first.began
+    again.add(MEASURED)
+    again.close(whole=False)
+    assert journal.read(path).events == (MEASURED, MEASURED)
+
+
+def test_a_run_that_ended_whole_leaves_none_and_git_sees_nothing(tmp_path: Path) -> None:
+    path = journal.journal_path(tmp_path, "qwen")
+    journal.begin(path, SUBJECT).close(whole=True)
+    assert [p.name for p in path.parent.iterdir()] == [".gitignore"]
+    with pytest.raises(ConfigError, match="nothing to resume"):
+        journal.resume(path, SUBJECT)
+
+
+def test_a_line_cut_by_a_crash_is_dropped_and_written_over(tmp_path: Path) -> None:
+    path = journal.journal_path(tmp_path, "qwen")
+    first = journal.begin(path, SUBJECT)
+    first.add(MEASURED)
+    first.close(whole=False)
+    with path.open("ab") as file:
+        file.write(b'{"event": "case", "ca')
+    again = journal.resume(path, SUBJECT)
+    again.add(MEASURED)
+    again.close(whole=False)
+    assert journal.read(path).events == (MEASURED, MEASURED)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"options": {"steps": [1], "restarts": None}}, r"other options \(steps: \[1, 2\] → \[1\]\)"),
+        ({"target": {"engine": "0000", "steps": "cdef"}}, r"other specdecode.toml \(engine\)"),
+        ({"tests": {"test_a.py": "4567"}}, r"other tests \(test_a.py\)"),
+        ({"baselines": "def", "plugin": "9"}, "other stored baselines; other version of pytest-specdecode"),
+    ],
+)
+def test_another_runs_journal_is_refused_naming_what_differs(
+    tmp_path: Path, change: dict[str, object], says: str
+) -> None:
+    path = journal.journal_path(tmp_path, "qwen")
+    journal.begin(path, SUBJECT).close(whole=False)
+    with pytest.raises(ConfigError, match=says):
+        journal.resume(path, replace(SUBJECT, **change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["", "[]\n", "{}\n", '{"journal": 1, "began": "", "subject": {}}\n'])
+def test_a_damaged_journal_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "qwen.jsonl"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="is damaged"):
+        journal.read(path)
+
+
+def test_a_newer_journal_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "qwen.jsonl"
+    path.write_text(json.dumps({"journal": 2}) + "\n")
+    with pytest.raises(ConfigError, match="another version"):
+        journal.read(path)
+
+
+def test_two_runs_do_not_write_one_journal(tmp_path: Path) -> None:
+    path = journal.journal_path(tmp_path, "qwen")
+    first = journal.begin(path, SUBJECT)
+    for start in (journal.begin, journal.resume):
+        with pytest.raises(ConfigError, match="being written by another run"):
+            start(path, SUBJECT)
+    first.close(whole=False)
+
+
+def test_a_new_run_keeps_what_an_interrupted_one_left(tmp_path: Path) -> None:
+    path = journal.journal_path(tmp_path, "qwen")
+    first = journal.begin(path, SUBJECT)
+    first.add(MEASURED)
+    first.close(whole=False)
+    journal.begin(path, SUBJECT).close(whole=False)
+    assert journal.read(journal.previous(path)).events == (MEASURED,)
+    assert journal.read(path).events == ()
