@@ -106,19 +106,19 @@ def _batches(population: Population, sessions: int, seed: int) -> Iterator[tuple
 def _tally(
     tally: _Tally, population: Population, before: Array, runs: tuple[Array, Array], judge: Judge
 ) -> None:
-    baselines = _starts(before, "night {}", population.per_night)
+    baselines = starts_of(before, "night {}", population.per_night)
     noise = Noise.pooled(case for config in baselines for case in config)
-    outcomes, starts = _session(population, baselines, runs[0], noise, judge)
+    outcomes, starts = session_outcomes(population, baselines, runs[0], noise, judge)
     tally.alarms += "regressed" in outcomes
     tally.open += "regressed" not in outcomes and "undecided" in outcomes
     tally.starts += starts
-    outcomes, starts = _session(population, baselines, runs[1], noise, judge)
+    outcomes, starts = session_outcomes(population, baselines, runs[1], noise, judge)
     tally.passed += outcomes.count("pass")
     tally.caught += outcomes.count("regressed")
     tally.slow_starts += starts
 
 
-def _starts(speeds: Array, session: str, per_session: int) -> list[list[list[Start]]]:
+def starts_of(speeds: Array, session: str, per_session: int) -> list[list[list[Start]]]:
     """(config, level, start, round) → starts by configuration and level; levels share start ids."""
     return [
         [
@@ -132,7 +132,7 @@ def _starts(speeds: Array, session: str, per_session: int) -> list[list[list[Sta
     ]
 
 
-def _session(
+def session_outcomes(
     population: Population,
     baselines: Sequence[Sequence[Sequence[Start]]],
     speeds: Array,
@@ -142,7 +142,7 @@ def _session(
     """Each case's outcome, and the server starts made: one more while a case of the configuration is open."""
     outcomes: list[str] = []
     starts = 0
-    for config, current in zip(baselines, _starts(speeds, "now", population.looks), strict=True):
+    for config, current in zip(baselines, starts_of(speeds, "now", population.looks), strict=True):
         most = 1
         for baseline, case in zip(config, current, strict=True):
             for look in range(1, population.looks + 1):
