@@ -117,12 +117,13 @@ def as_starts(starts: Sequence[CaseStart], name: str, session: str = "current") 
     except MissingMetricError as error:
         raise InvalidError(f"the gate needs {name}, and {error}") from None
     samples = tuple(Start(s.start_id, session, s.values(name)) for s in starts)
-    if not _positive(samples):
+    if not positive(samples):
         raise InvalidError(f"{name} has a value that is not above zero, so that no ratio can be made of it")
     return samples
 
 
-def _positive(starts: Sequence[Start]) -> bool:
+def positive(starts: Sequence[Start]) -> bool:
+    """Whether ratios can be made of all their rounds."""
     return all(0 < value < math.inf for start in starts for value in start.rounds)
 
 
@@ -148,7 +149,7 @@ def judge_case(
     if missing:
         reason = f"the stored baseline has no {missing[0]}; record it again"
         return Judgement(Outcome.NO_BASELINE, reason)
-    zero = [name for name in by_baseline if not _positive(stored.starts[name])]
+    zero = [name for name in by_baseline if not positive(stored.starts[name])]
     if zero:
         reason = (
             f"the stored {zero[0]} has a value that is not above zero, so that no ratio can be made of it"

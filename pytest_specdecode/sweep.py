@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .errors import BrokenError, CaseError, DirtyError, InvalidError, RefusedError
-from .gating import as_starts
+from .errors import BrokenError, CaseError, DirtyError, InvalidError, MissingMetricError, RefusedError
+from .gating import as_starts, positive
 from .ledger import Ledger
 from .model import Case, CaseStart, Outcome, SpecConfig, metric, summarize
 from .plan import Plan
-from .verdict import Interval, Noise, ratio_interval
+from .verdict import Interval, Noise, Start, ratio_interval
 
 _ERRORS: Mapping[Outcome, type[CaseError]] = {
     error_type.outcome: error_type  # type: ignore[misc]
@@ -34,7 +34,7 @@ class Sweep:
 
         :raises CaseError: when the sweep at that concurrency is not whole.
         """
-        measured = self._measured(concurrency)
+        measured = self._measured(concurrency, metric_name)
         better = metric(metric_name).higher_is_better
         values = {case: summarize(starts, metric_name) for case, starts in measured.items()}
         top = (max if better else min)(values, key=lambda case: values[case])
@@ -57,11 +57,11 @@ class Sweep:
         :raises CaseError: when the sweep at that concurrency is not whole.
         :raises RefusedError: when it has no such configuration, or several with as many steps.
         """
-        measured = self._measured(concurrency)
+        measured = self._measured(concurrency, metric_name)
         a, b = (_only(measured, wanted, concurrency) for wanted in (steps, reference))
         return self._interval(measured, a, b, metric_name, confidence)
 
-    def _measured(self, concurrency: int) -> dict[Case, tuple[CaseStart, ...]]:
+    def _measured(self, concurrency: int, name: str) -> dict[Case, tuple[CaseStart, ...]]:
         cases = [case for case in self.plan.cases() if case.concurrency == concurrency]
         if len(cases) < 2:
             have = ", ".join(f"steps={case.config.steps}" for case in cases) or "nothing"
@@ -79,6 +79,13 @@ class Sweep:
             raise _ERRORS.get(worst, RefusedError)(
                 f"the sweep at concurrency {concurrency} is not whole: {named}"
             )
+        for case, starts in found.items():
+            try:
+                summarize(starts, name)
+            except MissingMetricError as error:
+                raise InvalidError(
+                    f"the sweep cannot ask for it: steps={case.config.steps}: {error}"
+                ) from None
         return found
 
     def _problem(self, case: Case, starts: Sequence[CaseStart]) -> tuple[Outcome, str] | None:
@@ -104,13 +111,21 @@ class Sweep:
         interval = self._interval(measured, case, top, name, confidence)
         return interval.low <= 1 <= interval.high
 
-    @staticmethod
     def _interval(
-        measured: Mapping[Case, Sequence[CaseStart]], a: Case, b: Case, name: str, confidence: float
+        self, measured: Mapping[Case, Sequence[CaseStart]], a: Case, b: Case, name: str, confidence: float
     ) -> Interval:
+        """With noise pooled over all that this session measured of the target, as in the table."""
         samples = {case: as_starts(starts, name) for case, starts in measured.items()}
+        for summed in self.ledger.cases:
+            others = [Start(s.start_id, "current", s.values(name)) for s in summed.valid_starts]
+            if summed.case.target == a.target and name in summed.metrics and positive(others):
+                samples.setdefault(summed.case, tuple(others))
         return ratio_interval(
-            samples[a], samples[b], confidence=confidence, noise=Noise.pooled(samples.values())
+            samples[a],
+            samples[b],
+            confidence=confidence,
+            noise=Noise.pooled(samples.values()),
+            higher_is_better=metric(name).higher_is_better,
         )
 
 
@@ -120,6 +135,7 @@ def _only(measured: Mapping[Case, object], steps: int, concurrency: int) -> Case
         have = ", ".join(str(case.config.steps) for case in measured)
         count = "no configuration" if not found else f"{len(found)} configurations"
         raise RefusedError(
-            f"{count} with steps={steps} at concurrency {concurrency}; this session has steps {have}"
+            f"{count} with steps={steps} at concurrency {concurrency}; this session has steps {have}; "
+            "ask for one that is there once"
         )
     return found[0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import SampleError
 from ..ledger import CaseSummary
+from ..model import metric
 from ..verdict import Noise, Start, ratio_interval, value_interval
 from .grid import Bounds, Compare, Comparison
 
@@ -24,7 +25,11 @@ def comparer(cases: Sequence[CaseSummary], name: str) -> Compare:
             return None
         try:
             interval = ratio_interval(
-                _starts(one, name), _starts(other, name), confidence=CONFIDENCE, noise=noise
+                _starts(one, name),
+                _starts(other, name),
+                confidence=CONFIDENCE,
+                noise=noise,
+                higher_is_better=metric(name).higher_is_better,
             )
         except SampleError:
             return Comparison(one.metrics[name] / other.metrics[name])
