@@ -99,20 +99,22 @@ def _lines(measured: Judged, background: Background) -> list[str]:
     ]
     if judgement.outcome is Outcome.REGRESSED:
         lines += _why_lines(judgement, measured, background)
-        if judgement.changes:
-            lines.append(f"since the baseline: {', '.join(judgement.changes)}")
-        else:
-            lines.append("since the baseline: nothing that is recorded has changed")
+        changed = ", ".join(judgement.changes)
+        if changed or any(not name.endswith(FLOOR) for name in judgement.verdicts):
+            lines.append(f"since the baseline: {changed or 'nothing that is recorded has changed'}")
     return lines
 
 
 def _regressed(measured: Judged, judgement: Judgement, background: Background) -> str:
     name, verdict = _worst(judgement)[0]
-    stem = name.removesuffix(FLOOR)
-    bound = "floor" if metric(stem).higher_is_better else "ceiling"
-    against = "what is stored" if name == stem else f"its {bound}"
+    stem, lost = name.removesuffix(FLOOR), share(1 - verdict.ratio)
+    if name != stem:
+        bound = "floor" if metric(stem).higher_is_better else "ceiling"
+        return (
+            f"{stem} misses its {bound} by {lost}; find the cause, or change the {bound} where it is written"
+        )
     return (
-        f"{stem} is worse than {against} by {share(1 - verdict.ratio)}; find the cause below, or accept it: "
+        f"{stem} is worse than what is stored by {lost}; find the cause below, or accept it: "
         f"{record_command(measured.case, background.args)} --spec-accept-slower"
     )
 

@@ -110,8 +110,16 @@ def test_a_floor_is_named_with_its_number() -> None:
         Judgement(Outcome.REGRESSED, "", {"tok_s": FINE, "tok_s floor": floor}), {"tok_s": 171.0}
     )
     first, second, *_ = comparison_lines(measured, BACKGROUND)
-    assert "tok_s is worse than its floor by 5.0%" in first
+    assert "tok_s misses its floor by 5.0%; find the cause, or change the floor where it is written" in first
     assert second.startswith("tok_s floor: 180 → 171 tok/s, × 0.950")
+
+
+def test_where_nothing_but_a_floor_is_stored_nothing_is_said_of_since() -> None:
+    ceiling = Verdict("regressed", 0.8, 0.7, 0.9, True, "shown to miss the ceiling of 80")
+    late = Measured(Judgement(Outcome.REGRESSED, "", {"ttft_ms_p95 floor": ceiling}), {"ttft_ms_p95": 100.0})
+    first, second = comparison_lines(late, BACKGROUND)
+    assert "ttft_ms_p95 misses its ceiling by 20%" in first
+    assert second.startswith("ttft_ms_p95 floor: 80.0 → 100 ms, × 0.800")
 
 
 def test_a_metric_where_less_is_better_goes_up() -> None:
