@@ -109,7 +109,7 @@ def _regressed(measured: Judged, judgement: Judgement, background: Background) -
     name, verdict = _worst(judgement)[0]
     stem, lost = name.removesuffix(FLOOR), share(1 - verdict.ratio)
     if name != stem:
-        bound = "floor" if metric(stem).higher_is_better else "ceiling"
+        bound = _bound(stem)
         return (
             f"{stem} misses its {bound} by {lost}; find the cause, or change the {bound} where it is written"
         )
@@ -117,6 +117,10 @@ def _regressed(measured: Judged, judgement: Judgement, background: Background) -
         f"{stem} is worse than what is stored by {lost}; find the cause below, or accept it: "
         f"{record_command(measured.case, background.args)} --spec-accept-slower"
     )
+
+
+def _bound(name: str) -> str:
+    return "floor" if metric(name).higher_is_better else "ceiling"
 
 
 def _inconclusive(_measured: Judged, judgement: Judgement, _background: Background) -> str:
@@ -160,8 +164,9 @@ def _figures(name: str, verdict: Verdict, measured: Judged, background: Backgrou
     old = background.old(stem) if name == stem else None
     if old is None:
         old = now / verdict.ratio if metric(stem).higher_is_better else now * verdict.ratio
+    label = name if name == stem else f"{stem} {_bound(stem)}"
     yield (
-        f"{name}: {_change(old, now)} {metric(stem).unit}, × {verdict.ratio:.3f} "
+        f"{label}: {_change(old, now)} {metric(stem).unit}, × {verdict.ratio:.3f} "
         f"(between {verdict.low:.3f} and {verdict.high:.3f}; below 1 is worse)"
     )
 

@@ -119,7 +119,7 @@ def test_where_nothing_but_a_floor_is_stored_nothing_is_said_of_since() -> None:
     late = Measured(Judgement(Outcome.REGRESSED, "", {"ttft_ms_p95 floor": ceiling}), {"ttft_ms_p95": 100.0})
     first, second = comparison_lines(late, BACKGROUND)
     assert "ttft_ms_p95 misses its ceiling by 20%" in first
-    assert second.startswith("ttft_ms_p95 floor: 80.0 → 100 ms, × 0.800")
+    assert second.startswith("ttft_ms_p95 ceiling: 80.0 → 100 ms, × 0.800")
 
 
 def test_a_metric_where_less_is_better_goes_up() -> None:
