@@ -8,7 +8,7 @@ MORE =
 # tests start many short processes: without compiled modules each would compile them anew
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-rig docs lint coverage clean
+.PHONY: demo test test-rig test-docs docs lint coverage clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -42,6 +42,10 @@ test-rig: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+
+## every command in docs/, page by page, with the real engine
+test-docs: $(VENV)/.dev
+	$(BIN)/pytest -q $(MORE) tests/docs
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
