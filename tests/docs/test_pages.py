@@ -1,6 +1,6 @@
 """Every command in the documentation works: pages are run from top to bottom, in an empty folder.
 
-A ``console`` block's lines after ``$`` are run by a shell; a line ``exit status N`` below a command says how it
+A ``console`` block's lines after ``$`` are run by a shell; a line ``exit status N`` below one says how it
 ends (default 0). A code block with a caption is a file. What makes the environment (venv, pip) has been done.
 """
 
