@@ -8,7 +8,7 @@ MORE =
 # tests start many short processes: without compiled modules each would compile them anew
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-rig test-docs docs lint coverage clean
+.PHONY: demo test test-rig test-sglang test-docs docs lint coverage clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,22 @@ test: $(VENV)/.dev
 ## SSH, systemd, LXC: needs root on Debian 12 (tests/rig/README.md)
 test-rig: $(VENV)/.dev
 	SPECDECODE_RIG=1 $(BIN)/pytest $(MORE) tests/rig
+
+SGLANG = .venv-sglang
+# uv is several times faster: make test-sglang SGLANG_PIP="uv pip install --python .venv-sglang/bin/python"
+SGLANG_PIP = $(SGLANG)/bin/python -m pip install --quiet
+
+$(SGLANG)/.ready: tests/sglang/requirements.txt $(wildcard tests/sglang/standin/*.py tests/sglang/standin/*/*.py)
+	test -x $(SGLANG)/bin/python || $(PYTHON) -m venv $(SGLANG)
+	$(SGLANG_PIP) -r tests/sglang/requirements.txt
+	$(SGLANG_PIP) --no-deps sglang==0.5.23
+	$(SGLANG)/bin/python tests/sglang/standin/patch.py
+	$(SGLANG)/bin/python tests/sglang/standin/models.py $(SGLANG)/models
+	touch $@
+
+## real SGLang servers on this CPU with stand-in kernels: by hand, about 15 minutes (tests/sglang/README.md)
+test-sglang: $(VENV)/.dev $(SGLANG)/.ready
+	SPECDECODE_SGLANG=$(CURDIR)/$(SGLANG) $(BIN)/pytest $(MORE) tests/sglang
 
 ## the documentation as a site in docs/_build, every warning an error
 docs: $(VENV)/.dev

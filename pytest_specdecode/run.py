@@ -16,7 +16,7 @@ import msgspec
 from . import cleanroom, machine
 from .about import clocks_of, context_of, headings_of, identity_of
 from .config import Speculation, Target
-from .engines import Engine, Launch
+from .engines import ChecksLaunch, Engine, Launch
 from .engines.http import HttpxHttp
 from .engines.registry import load_engine
 from .errors import BrokenError, ConfigError, HostError
@@ -159,7 +159,9 @@ class Run:
                         f"target {self.target.name}: steps={config.steps} needs an algorithm; neither "
                         "speculation.algorithm nor the launch command names one"
                     )
-                self.flags(config)
+                argv = self.service.command(self.flags(config), self.fixed_port() or 0)
+                if argv and isinstance(self.engine, ChecksLaunch):
+                    self.engine.check_launch(argv, config, max(levels, default=1))
         self.api_key()
 
     def api_key(self) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from ..config import Speculation
@@ -57,6 +57,9 @@ class Launch:
     model: str | None = None
     port: int | None = None
     nodes: int = 1
+    topk: int | None = None
+    draft_tokens: int | None = None
+    """Where they do not follow from the steps."""
     draft_model: str | None = None
     args: Mapping[str, str | bool] = field(default_factory=dict)
     """Further speculation settings, in the form of ``Speculation.args``."""
@@ -68,6 +71,8 @@ class Launch:
         return replace(
             speculation,
             algorithm=speculation.algorithm or self.algorithm,
+            topk=speculation.topk or self.topk,
+            draft_tokens=speculation.draft_tokens or (None if speculation.topk else self.draft_tokens),
             draft_model=speculation.draft_model or self.draft_model,
             args={**self.args, **speculation.args},
         )
@@ -139,6 +144,22 @@ class Usage:
     """Decode steps of this request (the prefill's token apart), draftless ones included."""
     draft_tokens: int | None = None
     accepted_tokens: int | None = None
+    drafts: int | None = None
+    """Steps that drafted something."""
+    accepted_by_position: tuple[float, ...] = ()
+    """Steps that accepted each position of the draft, from the first."""
+
+
+@runtime_checkable
+class ChecksLaunch(Protocol):
+    """An engine that can tell from a launch command that a case could not be measured on it."""
+
+    def check_launch(self, argv: Sequence[str], config: SpecConfig, concurrency: int) -> None:
+        """Look at the command that is going to be run; ``concurrency``: the highest one.
+
+        :raises ConfigError: saying what to change in it.
+        """
+        ...
 
 
 class Engine(Protocol):

@@ -181,7 +181,11 @@ class _Measurement:
             gpus=looks,
             seconds=played.seconds,
         )
-        found = metrics_of(streams, self._concurrency, counted) if evidence.complete else {}
+        found = (
+            metrics_of(streams, self._concurrency, counted, off=server.config.off)
+            if evidence.complete
+            else {}
+        )
         self._note_speed(name, found.get("tok_s"))
         facts: dict[str, Scalar] = {
             **facts_of(streams, self._concurrency),

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import zip_longest
 
 import numpy as np
 
@@ -73,10 +74,13 @@ def delta(before: Counters, after: Counters) -> Counters:
     return Counters(**numbers, accepted_by_position=positions, raw=raw)
 
 
-def metrics_of(streams: Sequence[Stream], concurrency: int, counted: Counters) -> dict[str, float]:
+def metrics_of(
+    streams: Sequence[Stream], concurrency: int, counted: Counters, *, off: bool = False
+) -> dict[str, float]:
     """Every metric that these streams and counters yield; what cannot be known is absent.
 
-    Nothing at all when a request failed: the rest would be a number of another load.
+    Nothing at all when a request failed: the rest would be a number of another load. ``off``: the engine is
+    known not to speculate.
     """
     if not streams or any(s.failure or not s.times_s.size for s in streams):
         return {}
@@ -84,7 +88,7 @@ def metrics_of(streams: Sequence[Stream], concurrency: int, counted: Counters) -
         **_speeds(streams),
         **_total(streams, concurrency),
         **_latencies(streams),
-        **_steps(streams, counted),
+        **_steps(streams, counted, off=off),
         **_acceptance(streams, counted),
     }
 
@@ -127,36 +131,62 @@ def total_or_none(values: Iterable[float | None]) -> float | None:
     return None if not known or None in known else float(sum(v for v in known if v is not None))
 
 
-def _steps(streams: Sequence[Stream], counted: Counters) -> dict[str, float]:
-    """From each request's own figures where the engine tells them, else from its counters."""
+def _steps(streams: Sequence[Stream], counted: Counters, *, off: bool) -> dict[str, float]:
+    """From each request's own figures where the engine tells them, else from its counters; without
+    speculation every token is a step of its own, though the engine counts none."""
     steps = total_or_none(s.usage.steps for s in streams if s.usage)
     tokens = float(sum(s.total - 1 for s in streams))
     if steps is None:
-        steps = counted.steps
+        steps = tokens if off and counted.steps is None else counted.steps
     if not steps or steps <= 0:
         return {}
     return {"tokens_per_step": tokens / steps, "step_ms": 1000 * sum(s.decode_s for s in streams) / steps}
 
 
-def _acceptance(streams: Sequence[Stream], counted: Counters) -> dict[str, float]:
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """What became of a round's drafts; all from one source. None: nobody tells."""
+
+    drafts: float | None
+    draft_tokens: float | None
+    accepted_tokens: float | None
+    accepted_by_position: tuple[float, ...]
+
+
+def drafted(streams: Sequence[Stream], counted: Counters) -> Drafted:
     """From the engine's counters where it has them, else from its figures per request."""
+    if counted.draft_tokens is not None and counted.accepted_tokens is not None:
+        return Drafted(
+            counted.drafts, counted.draft_tokens, counted.accepted_tokens, counted.accepted_by_position
+        )
+    usages = [s.usage for s in streams if s.usage]
+    own = total_or_none(u.drafts for u in usages)
+    positions = [u.accepted_by_position for u in usages] if own is not None else []
+    return Drafted(
+        drafts=counted.drafts if own is None else own,
+        draft_tokens=total_or_none(u.draft_tokens for u in usages),
+        accepted_tokens=total_or_none(u.accepted_tokens for u in usages),
+        accepted_by_position=tuple(map(sum, zip_longest(*positions, fillvalue=0.0))),
+    )
+
+
+def _acceptance(streams: Sequence[Stream], counted: Counters) -> dict[str, float]:
     found: dict[str, float] = {}
-    drafted, accepted = counted.draft_tokens, counted.accepted_tokens
-    if drafted is None or accepted is None:
-        drafted = total_or_none(s.usage.draft_tokens for s in streams if s.usage)
-        accepted = total_or_none(s.usage.accepted_tokens for s in streams if s.usage)
-    if drafted and accepted is not None:
-        found["accept_rate"] = accepted / drafted
-    if counted.drafts and accepted is not None:
-        found["accept_length"] = 1 + accepted / counted.drafts
-        for i, n in enumerate(counted.accepted_by_position):
-            found[f"{ACCEPT_RATE_POS}{i}"] = n / counted.drafts
+    became = drafted(streams, counted)
+    accepted = became.accepted_tokens
+    if became.draft_tokens and accepted is not None:
+        found["accept_rate"] = accepted / became.draft_tokens
+    if became.drafts and accepted is not None:
+        found["accept_length"] = 1 + accepted / became.drafts
+        for i, n in enumerate(became.accepted_by_position):
+            found[f"{ACCEPT_RATE_POS}{i}"] = n / became.drafts
     return found
 
 
 def cached_share(streams: Sequence[Stream], template_tokens: int) -> float:
-    """Prompt tokens that came from a cache beyond the template, of all prompt tokens whose origin is told."""
-    usages = [s.usage for s in streams if s.usage and s.usage.cached_tokens is not None]
+    """Prompt tokens that came from a cache beyond the template, of all prompt tokens; 0 where nobody tells.
+    An engine that tells of some requests means none by silence about another."""
+    usages = [s.usage for s in streams if s.usage]
     prompt = sum(u.prompt_tokens for u in usages)
     from_cache = sum(max(0, (u.cached_tokens or 0) - template_tokens) for u in usages)
     return from_cache / prompt if prompt else 0.0

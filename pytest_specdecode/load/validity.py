@@ -15,7 +15,7 @@ import numpy as np
 from ..engines import Counters, acceptance_by_position
 from ..model import SpecConfig
 from .gpus import Look, slowdown
-from .metrics import cached_share, total_or_none
+from .metrics import cached_share, drafted
 from .streams import Stream
 
 FOREIGN_SHARE = 0.005
@@ -115,14 +115,14 @@ def in_one_piece(e: Evidence) -> str | None:
 
 def speculation(e: Evidence) -> str | None:
     """Drafts where there were to be none, or none where there were to be some; both stay silent elsewhere."""
-    drafted = e.counted.draft_tokens if e.counted.draft_tokens is not None else e.counted.drafts
-    if drafted is None:
-        drafted = total_or_none(s.usage.draft_tokens for s in e.good if s.usage)
-    if drafted is None:
+    tokens = e.counted.draft_tokens if e.counted.draft_tokens is not None else e.counted.drafts
+    if tokens is None:
+        tokens = drafted(e.good, e.counted).draft_tokens
+    if tokens is None:
         return None
-    if e.config.off and drafted > 0:
-        return f"speculation was to be off, but {drafted:.0f} tokens were drafted"
-    if not e.config.off and drafted <= 0 and e.good:
+    if e.config.off and tokens > 0:
+        return f"speculation was to be off, but {tokens:.0f} tokens were drafted"
+    if not e.config.off and tokens <= 0 and e.good:
         return (
             f"{e.config.algorithm or 'speculation'} with {e.config.steps} steps was asked, "
             "but nothing was drafted"
@@ -133,10 +133,11 @@ def speculation(e: Evidence) -> str | None:
 def forced(e: Evidence) -> str | None:
     """A forced acceptance is not in force, by the first position of each draft, there even in short ones.
 
-    An engine that counts no positions is held to the acceptance length of full drafts,
-    ``1 + sum(rate ** i for i in 1 … steps)``.
+    An engine without such counters is held to the acceptance length of full drafts,
+    ``1 + sum(rate ** i for i in 1 … steps)``: it may force lengths, whatever the positions.
     """
-    rate, drafts, accepted = e.forced_acceptance, e.counted.drafts, e.counted.accepted_tokens
+    became = drafted(e.good, e.counted)
+    rate, drafts, accepted = e.forced_acceptance, became.drafts, became.accepted_tokens
     if rate is None or e.config.off or not drafts:
         return None
     by_position = e.counted.accepted_by_position

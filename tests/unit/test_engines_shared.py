@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_specdecode.engines import registry
+from pytest_specdecode.engines import Answer, registry, traffic
 from pytest_specdecode.engines.http import HttpxHttp
 from pytest_specdecode.engines.llamacpp import LlamaCpp
 from pytest_specdecode.engines.prometheus import samples
 from pytest_specdecode.errors import ConfigError
+from tests.recordings.replay import Replay, answer
 
 
 class _Echo(BaseHTTPRequestHandler):
@@ -123,3 +124,47 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 def test_values_come_back_exactly(value: float, position: int) -> None:
     (sample,) = samples(f'llamacpp:x{{position="{position}"}} {value!r}')
     assert (sample.value, sample.labels) == (value, {"position": str(position)})
+
+
+class Busy(Replay):
+    """A lone request on SGLang: its gauges follow late."""
+
+    def __init__(self, *metrics: str) -> None:
+        super().__init__({"/v1/loads": answer(200, {"loads": [{"num_running_reqs": 0}]})})
+        self._metrics = list(metrics)
+
+    def get(self, path: str, *, timeout: float = 5.0) -> Answer:
+        if path != "/metrics":
+            return super().get(path, timeout=timeout)
+        return Answer(200, self._metrics.pop(0) if len(self._metrics) > 1 else self._metrics[0])
+
+
+IDLE = 'sglang:num_running_reqs{tp_rank="0"} 0.0\nsglang:num_requests_total 7.0\n'
+
+
+@pytest.mark.parametrize(
+    ("metrics", "count"),
+    [
+        pytest.param([IDLE], 0, id="idle"),
+        pytest.param([IDLE, IDLE, IDLE.replace(" 0.0", " 1.0")], 1, id="a gauge that follows late"),
+        pytest.param([IDLE, IDLE, IDLE.replace(" 7.0", " 9.0")], 2, id="requests too short for any gauge"),
+        pytest.param(
+            ["llamacpp:requests_processing 0\n", "llamacpp:requests_processing 3\n"], 0, id="no lag"
+        ),
+    ],
+)
+def test_requests_are_seen_though_gauges_follow_late(
+    metrics: list[str], count: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traffic, "POLL_S", 0.001)
+    assert traffic.in_flight(Busy(*metrics), watch_s=0.02) == count
+
+
+def test_what_the_engine_itself_accounts_for_counts_at_once() -> None:
+    busy = Busy(IDLE)
+    busy.answers["/v1/loads"] = answer(200, {"loads": [{"num_running_reqs": 2, "num_waiting_reqs": 3}]})
+    assert traffic.in_flight(busy) == 5
+
+
+def test_an_engine_without_metrics_tells_nothing_of_its_requests() -> None:
+    assert traffic.in_flight(Replay({"/metrics": Answer(404)})) is None

@@ -140,3 +140,34 @@ def test_the_template_does_not_count_as_cached() -> None:
     streams = [stream([1, 2], [1, 1], prompt=100, cached_tokens=n) for n in (4, 10, 30)]
     assert cached_share(streams, 10) == pytest.approx(20 / 300)
     assert cached_share([stream([1, 2], [1, 1])], 10) == 0
+
+
+def test_drafts_told_of_each_request_stand_for_counters_that_do_not_tell() -> None:
+    """Two requests: 4 + 2 steps of 2 drafted tokens each; their first token was accepted 3 + 1 times."""
+    streams = [
+        stream([1, 2], [1, 8], steps=4.0, drafts=4, draft_tokens=8, accepted_tokens=5, **positions(3, 2)),
+        stream([1, 2], [1, 3], steps=2.0, drafts=2, draft_tokens=4, accepted_tokens=1, **positions(1)),
+    ]
+    found = metrics_of(streams, 1, Counters(steps=60, drafts=60))
+    assert found["tokens_per_step"] == pytest.approx(11 / 6)
+    assert found["accept_length"] == pytest.approx(1 + 6 / 6)
+    assert found["accept_rate"] == pytest.approx(6 / 12)
+    assert found["accept_rate_pos_0"] == pytest.approx(4 / 6)
+    assert found["accept_rate_pos_1"] == pytest.approx(2 / 6)
+
+
+def positions(*accepted: float) -> dict[str, Any]:
+    return {"accepted_by_position": accepted}
+
+
+def test_without_speculation_every_token_is_a_step_though_the_engine_counts_none() -> None:
+    streams = [stream([1, 2, 3], [1, 4, 4])]
+    assert "step_ms" not in metrics_of(streams, 1, NOTHING)
+    found = metrics_of(streams, 1, NOTHING, off=True)
+    assert found["tokens_per_step"] == 1
+    assert found["step_ms"] == pytest.approx(250)
+
+
+def test_silence_about_a_requests_cache_means_none_where_others_tell() -> None:
+    streams = [stream([1], [1], cached_tokens=9), *[stream([1], [1]) for _ in range(9)]]
+    assert cached_share(streams, 0) == pytest.approx(0.09)
