@@ -11,7 +11,7 @@ MEASURE = "def test_speed(measurement):\n    assert measurement.tok_s > 0\n\n"
 
 def test_the_best_configuration_and_its_ratio(project: Project) -> None:
     project.configure(steps=[0, 1, 2])
-    project.engine(tok_s={"0": 300, "1": 600, "2": 450})
+    project.engine(tok_s={"0": 200, "1": 400, "2": 300})
     project.test_file(
         MEASURE
         + """

@@ -384,6 +384,7 @@ def same(a: Verdict, b: Verdict) -> None:
     assert [a.ratio, a.low, a.high] == pytest.approx([b.ratio, b.low, b.high], rel=1e-6)
 
 
+@settings(deadline=None)
 @given(current_runs, baselines, st.floats(1e-3, 1e3))
 def test_the_unit_of_the_metric_does_not_matter(
     current: list[Start], baseline: list[Start], scale: float
@@ -391,12 +392,14 @@ def test_the_unit_of_the_metric_does_not_matter(
     same(judge(current, baseline), judge(mapped(current, scale), mapped(baseline, scale)))
 
 
+@settings(deadline=None)
 @given(current_runs, baselines)
 def test_an_inverted_metric_is_judged_alike(current: list[Start], baseline: list[Start]) -> None:
     inverted = judge(mapped(current, power=-1), mapped(baseline, power=-1), higher_is_better=False)
     same(judge(current, baseline), inverted)
 
 
+@settings(deadline=None)
 @given(current_runs, baselines, st.randoms(use_true_random=False))
 def test_the_order_of_rounds_and_starts_does_not_matter(
     current: list[Start], baseline: list[Start], rng: random.Random
@@ -408,6 +411,7 @@ def test_the_order_of_rounds_and_starts_does_not_matter(
     same(judge(current, baseline), judge(shuffled(current), shuffled(baseline)))
 
 
+@settings(deadline=None)
 @given(current_runs, baselines, st.floats(0.001, 0.5), st.floats(0.001, 0.4))
 def test_a_wider_tolerance_never_loses_a_pass(
     current: list[Start], baseline: list[Start], tolerance: float, more: float
@@ -418,6 +422,7 @@ def test_a_wider_tolerance_never_loses_a_pass(
     assert (narrow.low, narrow.high) == (wide.low, wide.high)
 
 
+@settings(deadline=None)
 @given(current_runs, baselines, st.floats(0.001, 0.5), st.floats(0, 0.5), st.integers(1, 6))
 def test_outcome_and_interval_agree(
     current: list[Start], baseline: list[Start], tolerance: float, margin: float, looks: int
@@ -429,6 +434,7 @@ def test_outcome_and_interval_agree(
     assert (found.outcome == "regressed") == (found.slower and found.outcome != "pass")
 
 
+@settings(deadline=None)
 @given(current_runs, baselines, st.floats(0.5, 0.9999), st.floats(0.01, 0.99))
 def test_more_confidence_never_narrows_the_interval(
     current: list[Start], baseline: list[Start], confidence: float, nearer: float
