@@ -8,7 +8,7 @@ MORE =
 # tests start many short processes: without compiled modules each would compile them anew
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-rig test-sglang test-docs docs lint coverage clean
+.PHONY: demo screenshots test test-rig test-sglang test-docs docs lint coverage clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,8 +26,14 @@ demo:
 	$(MAKE) --no-print-directory $(VENV)/.demo && \
 	rm -rf .demo && mkdir .demo && \
 	$(BIN)/pytest $(SUITE) --spec-baselines=.demo/baselines --update-baselines && \
-	$(BIN)/pytest $(SUITE) --spec-baselines=.demo/baselines --spec-json=.demo/report.json $(DEMO) && \
+	$(BIN)/pytest $(SUITE) --spec-baselines=.demo/baselines --spec-json=.demo/report.json --spec-html=.demo/report.html $(DEMO) && \
 	echo "demo: $$(( $$(date +%s) - began )) s in all, downloads included"
+
+## the demo's page in a real browser (Debian's chromium, else playwright's own), light, dark and as wide as a phone
+screenshots:
+	$(BIN)/python -m pip install --quiet playwright
+	command -v chromium >/dev/null || $(BIN)/playwright install chromium
+	$(BIN)/python tests/browser/shoot.py .demo/report.html .demo/screenshots
 
 ## everything that needs neither GPU nor root
 test: $(VENV)/.dev

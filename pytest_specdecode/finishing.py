@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 
 import pytest
 
-from .errors import BaselineError, ConfigError
+from .errors import BaselineError
 from .exitstatus import exit_status
 from .gating import Gate
 from .hosts.redaction import redact
@@ -16,13 +17,14 @@ from .model import Outcome
 from .recording import Policy, Recording, record
 from .report.compare import bounder, comparer
 from .report.grid import Grid, grid
-from .report.jsonfile import report, write_report
+from .report.jsonfile import report
 from .report.terminal import Heading, recorded_lines, summary_line, table_lines
+from .reporting import on_github, without, write_files
 from .state import State
 
 
 def finish(config: pytest.Config, state: State) -> list[str]:
-    """Record, write the report file, and return the lines to show.
+    """Record, write the report files, and return the lines to show.
 
     What could not be written is said, and kept in ``state.unwritten``.
     """
@@ -37,13 +39,12 @@ def finish(config: pytest.Config, state: State) -> list[str]:
         grids=grids,
         args=redact(config.invocation_params.args),
     )
-    if state.settings.json_file is not None:
-        try:
-            write_report(state.settings.json_file, data)
-        except ConfigError as error:
-            state.unwritten.append(str(error))
+    if secret := os.environ.get(state.run.target.api_key_env or ""):
+        data = without(data, secret)
+    state.unwritten += write_files(state.settings, data)
     config.hook.pytest_specdecode_report(config=config, report=data)
-    return [*lines, *state.unwritten, *state.notes, summary_line(state.ledger)]
+    annotations = on_github(data, root=config.rootpath, environment=os.environ)
+    return [*lines, *state.unwritten, *state.notes, summary_line(state.ledger), *annotations]
 
 
 def ending(state: State) -> int:

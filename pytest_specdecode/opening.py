@@ -37,6 +37,8 @@ def open_state(config: pytest.Config, settings: Settings) -> State:
     except (ConfigError, BaselineError) as error:
         raise pytest.UsageError(str(error)) from None
     _check_folder("--spec-json", settings.json_file)
+    _check_folder("--spec-html", settings.html_file)
+    _check_folder("--spec-markdown", settings.markdown_file)
     return State(settings, run, ledger, store)
 
 

@@ -51,6 +51,8 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="DURATION",
     )
     option("--spec-json", "write the complete report of a benchmark session to FILE", metavar="FILE")
+    option("--spec-html", "write the report as one self-contained page with plots to FILE", metavar="FILE")
+    option("--spec-markdown", "write the report for a pull request to FILE", metavar="FILE")
     for name, text in {
         RECORD_LONG: "record what ran as new baselines instead of judging it (short: --update-baselines)",
         "--spec-resume": "take what an interrupted run has measured from its journal, and measure the rest",
@@ -104,6 +106,8 @@ class Settings:
     rounds: int | None = None
     inconclusive: Inconclusive = "fail"
     json_file: Path | None = None
+    html_file: Path | None = None
+    markdown_file: Path | None = None
     plan: bool = False
     resume: bool = False
     wait_lease_s: float = 0.0
@@ -141,6 +145,8 @@ class Settings:
             rounds=_count("--spec-rounds", _text(config, "rounds")),
             inconclusive=_inconclusive(_text(config, "inconclusive")),
             json_file=_path(config, "json"),
+            html_file=_path(config, "html"),
+            markdown_file=_path(config, "markdown"),
             wait_lease_s=_duration("--spec-wait-lease", _text(config, "wait_lease")),
             plan=plan,
             resume=resume,

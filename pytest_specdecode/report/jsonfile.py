@@ -9,11 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
-from ..files import write_atomically
 from ..ledger import CaseSummary, Ledger, TestRecord
 from ..model import CaseStart, Outcome, ServerStart
 from .grid import Grid
+from .output import write_file
 
 SCHEMA = 1
 
@@ -62,11 +61,7 @@ def write_report(path: Path, content: Mapping[str, Any]) -> None:
     :raises ConfigError: when it cannot be written there.
     """
     text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
-    except OSError as error:
-        raise ConfigError(f"--spec-json={path}: cannot be written: {error.strerror or error}") from None
+    write_file("--spec-json", path, text)
 
 
 def _case(summed: CaseSummary) -> dict[str, Any]:

@@ -18,14 +18,21 @@ if TYPE_CHECKING:
 LINES = 7
 FLOOR = " floor"
 """Ends the name of a verdict against a floor, where the metric is judged against a baseline too."""
-_REPLACED = ("--spec-steps", "--spec-concurrency", "--spec-json", "--spec-inconclusive")
+_REPLACED = (
+    "--spec-steps",
+    "--spec-concurrency",
+    "--spec-json",
+    "--spec-markdown",
+    "--spec-html",
+    "--spec-inconclusive",
+)
 _RECORD = ("--update-baselines", "--spec-update-baselines")
-_PARTS: Mapping[str, tuple[str, str, str]] = {
+PARTS: Mapping[str, tuple[str, str, str]] = {
     "tokens_per_step": ("tokens per step", "", "drafts fit worse: model, prompts or sampling changed"),
     "step_ms": ("step time", " ms", "steps take longer: kernels, clocks or batch changed"),
 }
 """Of each part of the time per token: its name, its unit, and what a loss usually means."""
-_DECODE = frozenset({"tok_s", "tok_s_p50", "total_tok_s", "itl_ms_p50", "itl_ms_p95", "itl_ms_p99", *_PARTS})
+_DECODE = frozenset({"tok_s", "tok_s_p50", "total_tok_s", "itl_ms_p50", "itl_ms_p95", "itl_ms_p99", *PARTS})
 """Metrics of the decode phase alone."""
 
 
@@ -75,6 +82,11 @@ def full_text(measured: Judged, background: Background | None = None) -> str:
 
 def record_command(case: Case, args: Sequence[str]) -> str:
     """The command that records a baseline of ``case``, after the one that was run."""
+    return f"{case_command(case, args)} {_RECORD[0]}"
+
+
+def case_command(case: Case, args: Sequence[str]) -> str:
+    """The command that measures and judges ``case`` alone, after the one that was run."""
     kept: list[str] = []
     rest = iter(args)
     for arg in rest:
@@ -82,7 +94,7 @@ def record_command(case: Case, args: Sequence[str]) -> str:
             next(rest, None)
         elif arg.partition("=")[0] not in (*_REPLACED, *_RECORD):
             kept.append(arg)
-    wanted = [f"--spec-steps={case.config.steps}", f"--spec-concurrency={case.concurrency}", _RECORD[0]]
+    wanted = [f"--spec-steps={case.config.steps}", f"--spec-concurrency={case.concurrency}"]
     return shlex.join(["pytest", *kept, *wanted])
 
 
@@ -189,7 +201,7 @@ def _worse_first(why: Why) -> list[Part]:
 
 
 def _part(part: Part, change: Change, measured: Judged, background: Background) -> str:
-    label, unit, meaning = _PARTS[part.name]
+    label, unit, meaning = PARTS[part.name]
     size = f"{percent(part.ratio)} ±{share(part.half_width) if part.half_width < 10 else '?'}"
     moved = f"({_change(background.old(part.name), measured.metrics[part.name])}{unit})"
     match change:

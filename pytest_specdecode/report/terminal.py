@@ -11,26 +11,24 @@ from tabulate import tabulate
 from ..ledger import Ledger, TargetRecord
 from ..model import Outcome, SpecConfig, metric
 from .grid import Grid
-from .text import case_label, config_labels, duration, number, percent, share, unit_label
+from .text import (
+    OUTCOMES,
+    SHOWN_ALWAYS,
+    case_label,
+    config_labels,
+    duration,
+    number,
+    percent,
+    plus_minus,
+    share,
+    unit_label,
+)
 
 if TYPE_CHECKING:
     from ..recording import Change, Written
 
 INDENT = "  "
 _ALIGN = ("right", "right", "left")
-_ALWAYS = (Outcome.PASS, Outcome.REGRESSED, Outcome.INVALID, Outcome.DIRTY)
-_ORDER = (
-    Outcome.PASS,
-    Outcome.RECORDED,
-    Outcome.MEASURED,
-    Outcome.REGRESSED,
-    Outcome.INCONCLUSIVE,
-    Outcome.NO_BASELINE,
-    Outcome.INCOMPARABLE,
-    Outcome.INVALID,
-    Outcome.DIRTY,
-    Outcome.BROKEN,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,8 @@ def summary_line(ledger: Ledger) -> str:
     parts = [
         f"{outcome.value.upper()} {counts[outcome]}"
         + (f" ({failed} failed)" if outcome is Outcome.MEASURED and failed else "")
-        for outcome in _ORDER
-        if outcome in _ALWAYS or counts[outcome]
+        for outcome in OUTCOMES
+        if outcome in SHOWN_ALWAYS or counts[outcome]
     ]
     starts = ledger.server_starts
     primed = " (one thrown away)" if any(start.discarded for start in starts) else ""
@@ -164,17 +162,10 @@ class _Table:
             return (cell.outcome.value if cell.outcome and not cell.measured else "–"), "", ""
         if cell.gain is None:
             return number(cell.value), "", ""
-        return number(cell.value), percent(cell.gain.ratio), _plus_minus(cell.gain.half_width)
+        return number(cell.value), percent(cell.gain.ratio), plus_minus(cell.gain.half_width)
 
     def _best(self, level: int) -> str:
         return " ≈ ".join(self._labels[c].removeprefix("steps=") for c in self._grid.best[level])
-
-
-def _plus_minus(half_width: float | None) -> str:
-    """Empty where it is unknown, or too wide to mean anything."""
-    if half_width is None or half_width >= 10:
-        return ""
-    return f"±{half_width * 100:.0f}%"
 
 
 def _tabulated(rows: list[list[str]], headers: list[str], align: list[str]) -> list[str]:

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..model import Case, SpecConfig, metric
+from ..model import Case, Outcome, SpecConfig, metric
 
+SHOWN_ALWAYS = (Outcome.PASS, Outcome.REGRESSED, Outcome.INVALID, Outcome.DIRTY)
+"""Counted even where there are none."""
+OUTCOMES = (
+    Outcome.PASS,
+    Outcome.RECORDED,
+    Outcome.MEASURED,
+    Outcome.REGRESSED,
+    Outcome.INCONCLUSIVE,
+    Outcome.NO_BASELINE,
+    Outcome.INCOMPARABLE,
+    Outcome.INVALID,
+    Outcome.DIRTY,
+    Outcome.BROKEN,
+)
+"""In the order in which they are counted up."""
 _PER = {"tok_s": "tok/s per request", "total_tok_s": "tok/s in total"}
 
 
@@ -20,6 +35,13 @@ def percent(ratio: float) -> str:
     change = (ratio - 1) * 100
     text = f"{change:+.0f}" if abs(change) >= 9.95 else f"{change:+.1f}"
     return f"{'+0.0' if text == '-0.0' else text}%"
+
+
+def plus_minus(half_width: float | None) -> str:
+    """An interval's half width: ``±2%``; empty where it is unknown, or too wide to mean anything."""
+    if half_width is None or half_width >= 10:
+        return ""
+    return f"±{half_width * 100:.0f}%"
 
 
 def share(value: float) -> str:

@@ -17,8 +17,14 @@ import pytest
 
 import pytest_specdecode.session  # noqa: F401  (loaded once: pytester unloads what a test imports, numpy cannot be)
 
-WORKER_VARIABLES = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID")
-"""Of the xdist worker that runs these tests; the sessions that they start are nobody's workers."""
+NOT_OURS = (
+    "PYTEST_XDIST_WORKER",
+    "PYTEST_XDIST_WORKER_COUNT",
+    "PYTEST_XDIST_TESTRUNUID",
+    "GITHUB_ACTIONS",
+    "GITHUB_STEP_SUMMARY",
+)
+"""Of the worker and the job that run these tests; the sessions that they start are nobody's."""
 
 FAKE = Path(__file__).parents[1] / "fake" / "server.py"
 
@@ -126,7 +132,7 @@ def test_gate(measurement, baseline):
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with the fake engine at 400 tok/s, steps 0 and 1, one restart, and one gated test."""
-    for name in WORKER_VARIABLES:
+    for name in NOT_OURS:
         monkeypatch.delenv(name, raising=False)
     made = Project(pytester)
     made.engine()
@@ -152,7 +158,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-p",
         "no:cacheprovider",
     ]
-    environment = {name: value for name, value in os.environ.items() if name not in WORKER_VARIABLES}
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_OURS}
     subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=120)
     (file,) = (folder / "baselines").glob("fake@*.json")
     file.write_text(json.dumps(steadied(json.loads(file.read_text()))))

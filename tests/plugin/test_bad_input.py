@@ -33,6 +33,8 @@ USAGE, COLLECTION, NOTHING = 4, 2, 5
         (["--spec-steps=1", "--spec-accept-slower"], "*--spec-accept-slower goes with --update-baselines*"),
         (["--spec-steps=1", "--spec-config=gone.toml"], "*gone.toml*No such file*"),
         (["--spec-steps=1", "--spec-json=no/where/report.json"], "*--spec-json=*there is no folder*"),
+        (["--spec-steps=1", "--spec-html=no/where/out.html"], "*--spec-html=*there is no folder*"),
+        (["--spec-steps=1", "--spec-markdown=no/where/out.md"], "*--spec-markdown=*there is no folder*"),
         (["--spec-steps=1", "--benchmark-skip"], "*--benchmark-skip leaves nothing*"),
     ],
 )

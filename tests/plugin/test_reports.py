@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import xml.etree.ElementTree as ET
 from typing import Any
 
@@ -63,11 +64,19 @@ def test_a_hook_receives_the_report(recorded: Project) -> None:
 
 def test_junit_carries_scalar_metrics(recorded: Project) -> None:
     recorded.run("--spec-steps=1", "--junitxml=junit.xml", "-o", "junit_family=xunit2")
-    tree = ET.parse(recorded.pytester.path / "junit.xml")
-    found = {p.get("name"): p.get("value") for p in tree.iter("property")}
-    assert abs(float(found["tok_s"] or 0) - 400) < 40
+    root = ET.parse(recorded.pytester.path / "junit.xml").getroot()
+    assert [root.tag, *(child.tag for child in root)] == ["testsuites", "testsuite"]
+    (case,) = root.iter("testcase")
+    assert set(case.attrib) == {"classname", "name", "time"}  # what GitLab and Jenkins know a test by
+    (properties,) = case.findall("properties")
+    assert case[0] is properties
+    assert all(set(p.attrib) == {"name", "value"} and len(p) == 0 for p in properties)
+    found = {p.attrib["name"]: p.attrib["value"] for p in properties}
+    assert len(found) == len(properties)
+    assert abs(float(found["tok_s"]) - 400) < 40
     assert found["steps"] == "1"
     assert found["concurrency"] == "1"
+    assert math.isfinite(sum(float(v) for n, v in found.items() if n not in ("target", "algorithm")))
 
 
 def test_the_full_comparison_is_a_report_section(recorded: Project) -> None:
@@ -101,3 +110,23 @@ def test_no_secret_gets_into_any_file(recorded: Project, monkeypatch: Any) -> No
     assert len(written) >= 3
     assert not [p for p in written if "s3cr3t" in p.read_text()]
     assert "s3cr3t" not in result.stdout.str()
+
+
+def test_pages_for_people_hold_the_numbers_of_the_json(recorded: Project, monkeypatch: Any) -> None:
+    recorded.engine(tok_s=200)
+    summary = recorded.pytester.path / "summary.md"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(recorded.pytester.path))
+    wanted = ("--spec-json=report.json", "--spec-html=out.html", "--spec-markdown=out.md")
+    result = recorded.run("--spec-steps=1", *wanted)
+    assert result.ret == 1
+    (cell,) = report(recorded)["tables"][0]["rows"][0]["cells"]
+    page, text = ((recorded.pytester.path / f"out.{kind}").read_text() for kind in ("html", "md"))
+    for shown in (f"{cell['value']:.0f}", f"{cell['baseline']:.0f}"):
+        assert shown in page
+        assert shown in text
+    assert summary.read_text() == text
+    result.stdout.fnmatch_lines(
+        ["::error file=test_bench.py,line=1,title=regressed%3A fake steps=1 c=1::tok_s -[45]?%25, *"]
+    )

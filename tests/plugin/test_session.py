@@ -8,7 +8,7 @@ from pytest_specdecode.plugin import SETTINGS
 
 from .conftest import Project
 
-HEAVY = ("paramiko", "httpx", "numpy", "scipy", "msgspec", "tabulate")
+HEAVY = ("paramiko", "httpx", "numpy", "scipy", "msgspec", "tabulate", "jinja2")
 
 
 def test_without_an_option_a_benchmark_is_one_skipped_item(project: Project) -> None:
