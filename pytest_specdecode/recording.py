@@ -219,8 +219,8 @@ class _Merge:
         changes = tuple(
             Change(
                 name,
-                new=_typical(after[name]),
-                old=_typical(before[name]) if name in before else None,
+                new=typical(after[name]),
+                old=typical(before[name]) if name in before else None,
                 resolvable=self._resolvable(name, gate, after[name], recording.restarts, noise.get(name)),
                 tolerance=gate.tolerance,
             )
@@ -278,7 +278,7 @@ def _same_case(one: StoredCase, other: StoredCase) -> bool:
     return one.concurrency == other.concurrency and one.config == other.config
 
 
-def _typical(starts: Sequence[Start]) -> float:
+def typical(starts: Sequence[Start]) -> float:
     """Geometric mean over starts of the median over rounds, as everywhere."""
     rounds = [CaseStart(s.id, tuple(Round({"": value}, 0.0) for value in s.rounds)) for s in starts]
     return summarize(rounds, "")

@@ -110,7 +110,7 @@ def _lines(measured: Judged, background: Background) -> list[str]:
         for line in _figures(name, verdict, measured, background)
     ]
     if judgement.outcome is Outcome.REGRESSED:
-        lines += _why_lines(judgement, measured, background)
+        lines += why_lines(judgement, measured, background)
         changed = ", ".join(judgement.changes)
         if changed or any(not name.endswith(FLOOR) for name in judgement.verdicts):
             lines.append(f"since the baseline: {changed or 'nothing that is recorded has changed'}")
@@ -183,7 +183,7 @@ def _figures(name: str, verdict: Verdict, measured: Judged, background: Backgrou
     )
 
 
-def _why_lines(judgement: Judgement, measured: Judged, background: Background) -> Iterator[str]:
+def why_lines(judgement: Judgement, measured: Judged, background: Background) -> Iterator[str]:
     """A line for each part of the time per token, and one that says what neither explains."""
     why = judgement.why
     if why is None:

@@ -135,7 +135,7 @@ class _Table:
             for c, col in zip(self._grid.configs, columns, strict=True)
         ]
         align = ["left", *(a for col in columns for a in _ALIGN[: len(col[0])]), "left"]
-        return _tabulated(rows, ["concurrency", *(text for head in heads for text in head), "best"], align)
+        return tabulated(rows, ["concurrency", *(text for head in heads for text in head), "best"], align)
 
     def narrow(self) -> list[str]:
         """A row per case."""
@@ -146,7 +146,7 @@ class _Table:
                 mark = "best" if config in self._grid.best[level] else ""
                 rows.append([first, self._labels[config], *self._parts(config, level), mark])
         headers = ["concurrency", "", self._grid.name, "", "", ""]
-        return _tabulated(rows, headers, ["left", "left", *_ALIGN, "left"])
+        return tabulated(rows, headers, ["left", "left", *_ALIGN, "left"])
 
     def _column(self, config: SpecConfig) -> list[list[str]]:
         """The texts of one configuration by row; what no row has is left out."""
@@ -168,6 +168,7 @@ class _Table:
         return " ≈ ".join(self._labels[c].removeprefix("steps=") for c in self._grid.best[level])
 
 
-def _tabulated(rows: list[list[str]], headers: list[str], align: list[str]) -> list[str]:
+def tabulated(rows: list[list[str]], headers: list[str], align: list[str]) -> list[str]:
+    """Lines of a plain table, texts as they are. ``align``: left or right, by column."""
     text = tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=align)
     return [line.rstrip() for line in text.splitlines()]
