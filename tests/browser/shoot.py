@@ -73,11 +73,8 @@ def _shoot(browser: Browser, page: Path, folder: Path, view: View, *, unfold: bo
     width, height = tab.locator("html").evaluate("e => [e.scrollWidth, e.scrollHeight]")
     if width > view.width:
         wrong.append(f"it is {width} px wide on a screen of {view.width}")
-    tab.screenshot(
-        path=folder / f"{view.name}.png",
-        full_page=True,
-        clip={"x": 0, "y": 0, "width": view.width, "height": min(height, TALLEST)},
-    )
+    tab.set_viewport_size({"width": view.width, "height": min(height, TALLEST)})
+    tab.screenshot(path=folder / f"{view.name}.png")
     context.close()
     sys.stdout.write(f"{view.name}: {width} x {height} px, loaded in {loaded_s:.2f} s\n")
     return [f"{view.name}: {line}" for line in wrong]
