@@ -61,7 +61,7 @@ class Launch:
     draft_tokens: int | None = None
     """Where they do not follow from the steps."""
     draft_model: str | None = None
-    args: Mapping[str, str | bool] = field(default_factory=dict)
+    args: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """Further speculation settings, in the form of ``Speculation.args``."""
 
     def complete(self, speculation: Speculation) -> Speculation:

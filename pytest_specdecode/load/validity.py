@@ -226,8 +226,12 @@ def _peak(streams: Sequence[Stream]) -> int:
 
 
 def cached(e: Evidence) -> str | None:
-    """More than 5% of the prompt tokens came from a cache beyond the template."""
+    """More than 5% of the prompt tokens came from a cache beyond the template: by each request's own figures,
+    or by the engine's counters where requests do not tell."""
     share = cached_share(e.good, e.template_tokens)
+    from_cache, prompt = e.counted.cached_prompt_tokens, e.counted.prompt_tokens
+    if from_cache and prompt and all(s.usage is None or s.usage.cached_tokens is None for s in e.good):
+        share = max(0.0, from_cache - e.template_tokens * len(e.streams)) / prompt
     if share <= CACHED_SHARE:
         return None
     return (

@@ -168,6 +168,14 @@ def test_cached_prompts_beyond_the_template() -> None:
     assert reasons(evidence([stream(i, cached=None) for i in range(2)])) == ()
 
 
+def test_cached_prompts_that_only_the_counters_tell_of() -> None:
+    streams = [stream(i, cached=None) for i in range(2)]
+    counted = Counters(prompt_tokens=100, cached_prompt_tokens=40)
+    assert "20% of the prompt tokens" in only(evidence(streams, counted=counted, template_tokens=10))
+    assert reasons(evidence(streams, counted=counted, template_tokens=20)) == ()
+    assert reasons(evidence(counted=counted)) == ()  # each request says 0
+
+
 def test_a_client_that_measured_itself() -> None:
     late = Client(lag_p95_s=0.2, cpu_share=0.05)
     assert "its event loop lagged by 200 ms (95th percentile, 50 ms allowed)" in only(evidence(client=late))
