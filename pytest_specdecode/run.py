@@ -257,7 +257,7 @@ class Run:
             target=self.target.name,
             config=config,
             restart=restart,
-            at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
             ready_s=round(ready_s, 3),
             version=self.engine.version(http),
             settings=reported.raw,

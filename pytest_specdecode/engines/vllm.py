@@ -109,8 +109,8 @@ class Vllm:
         said = {p.flag: p for p in f.pieces(argv) if p.flag}
         if f.NO_STATS in said:
             raise ConfigError(
-                "--disable-log-stats leaves /metrics empty: nobody could tell others' requests from ours, nor "
-                "count steps and drafts; remove it from the launch command"
+                "--disable-log-stats leaves /metrics empty: nobody could tell others' requests from ours, "
+                "nor count steps and drafts; remove it from the launch command"
             )
         limit = _running_limit(said)
         if limit is not None and limit < concurrency:

@@ -136,7 +136,8 @@ def step_time(cases: Sequence[Plain], labels: Labels) -> Plot | None:
     olds = [_pair(case.get("baseline") or {}) for case, _ in points]
     every = [pair for _, pair in points] + [old for old in olds if old is not None]
     frame = svg.Frame(right=62, top=34)
-    across = svg.ticks(min(1.0, *(tokens for tokens, _ in every)), max(tokens for tokens, _ in every) * 1.05)
+    least = min(1.0, *(round(tokens, 2) for tokens, _ in every))
+    across = svg.ticks(least, max(tokens for tokens, _ in every) * 1.05)
     up = svg.ticks(0, max(ms for _, ms in every) * 1.05)
     x, y = frame.x(across[0], across[-1]), frame.y(0, up[-1])
     body = frame.axes(
@@ -144,21 +145,17 @@ def step_time(cases: Sequence[Plain], labels: Labels) -> Plot | None:
     )
     for along, words in _equal_speeds(x, y, [1000 * tokens / ms for tokens, ms in every]):
         body += along, words
-    taken: list[tuple[float, float]] = []
+    spots: list[_Spot] = []
     for (case, pair), old in zip(points, olds, strict=True):
         series = list(labels).index(config_of(case["config"]))
         where = f"{labels[config_of(case['config'])]}, concurrency {case['concurrency']}"
+        at = x(pair[0]), y(pair[1])
         if old is not None and case.get("outcome") == "regressed":
-            body.append(
-                svg.line(x(old[0]), y(old[1]), x(pair[0]), y(pair[1]), f"moved s{series % svg.SERIES}")
-            )
+            body.append(svg.line(x(old[0]), y(old[1]), *at, f"moved s{series % svg.SERIES}"))
             body.append(svg.marker(series, x(old[0]), y(old[1]), f"{where}, stored: {_said(old)}", "hollow"))
-        body.append(svg.marker(series, x(pair[0]), y(pair[1]), f"{where}: {_said(pair)}"))
-        if not any(abs(px - x(pair[0])) < 34 and abs(py - y(pair[1])) < 12 for px, py in taken):
-            taken.append((x(pair[0]), y(pair[1])))
-            body.append(
-                svg.text(x(pair[0]) + 8, y(pair[1]) + 4, f"c={case['concurrency']}", "small", "start")
-            )
+        body.append(svg.marker(series, *at, f"{where}: {_said(pair)}"))
+        _note_spot(spots, series, at, case["concurrency"])
+    body += [svg.text(s.x + 8, s.y + 4, s.label, "small", "start") for s in spots if s.free(spots)]
     told = [f"{labels[config_of(c['config'])]} concurrency {c['concurrency']}: {_said(p)}" for c, p in points]
     title = "Step time against tokens per step"
     configs = dict.fromkeys(config_of(case["config"]) for case, _ in points)
@@ -172,6 +169,39 @@ def step_time(cases: Sequence[Plain], labels: Labels) -> Plot | None:
         _legend(list(configs), labels),
         f"right and down is faster; equal decode speed along a dotted line{stored}",
     )
+
+
+@dataclass(slots=True)
+class _Spot:
+    """Points of one configuration that lie on each other."""
+
+    series: int
+    x: float
+    y: float
+    levels: list[int]
+
+    @property
+    def label(self) -> str:
+        return f"c={', '.join(map(str, self.levels))}"
+
+    def free(self, others: Sequence[_Spot]) -> bool:
+        """Whether its label covers no other spot, nor the label of an earlier one."""
+        width = 6.0 * len(self.label) + 12
+        near = [o for o in others if o is not self and abs(o.y - self.y) < 12]
+        after = others.index(self)
+        return not any(
+            0 <= o.x - self.x < width
+            or (others.index(o) < after and 0 <= self.x - o.x < 6 * len(o.label) + 12)
+            for o in near
+        )
+
+
+def _note_spot(spots: list[_Spot], series: int, at: tuple[float, float], level: int) -> None:
+    for spot in spots:
+        if spot.series == series and math.dist((spot.x, spot.y), at) < 7:
+            spot.levels.append(level)
+            return
+    spots.append(_Spot(series, *at, [level]))
 
 
 def _pair(metrics: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -202,10 +232,10 @@ def _equal_speeds(x: svg.Scale, y: svg.Scale, speeds: Sequence[float]) -> Iterat
 
 
 def _round_speeds(low: float, high: float) -> Iterator[float]:
-    """1, 2, 5, 10, …: those between a bit below ``low`` and ``high``."""
+    """1, 2, 3, 5, 10, …: those between a bit below ``low`` and ``high``."""
     power = 10.0 ** math.floor(math.log10(low))
     while power <= high:
-        yield from (m * power for m in (1, 2, 5) if low / 2 <= m * power <= high * 1.2)
+        yield from (m * power for m in (1, 2, 3, 5) if low / 2 <= m * power <= high * 1.2)
         power *= 10
 
 
