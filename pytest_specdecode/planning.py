@@ -26,13 +26,20 @@ class Planning(Protocol):
 
 def plan_lines(run: Run, configs: Iterable[SpecConfig]) -> list[str]:
     """Lines for a person. What cannot be looked at is said, not raised."""
-    lines = [f"plan for {run.target.name} on {run.host.name}: nothing of this has been done"]
-    for part in (_machine(run), _clean_up(run), _starts(run, list(configs))):
-        try:
-            lines.extend(part)
-        except SpecDecodeError as error:
-            lines.append(f"  cannot be looked at: {error}")
-    return lines
+    return [*clean_up_lines(run), *_looked(_starts(run, list(configs)))]
+
+
+def clean_up_lines(run: Run) -> list[str]:
+    """Of a clean-up alone, as :func:`plan_lines`."""
+    head = f"plan for {run.target.name} on {run.host.name}: nothing of this has been done"
+    return [head, *_looked(_machine(run)), *_looked(_clean_up(run))]
+
+
+def _looked(part: Iterator[str]) -> Iterator[str]:
+    try:
+        yield from part
+    except SpecDecodeError as error:
+        yield f"  cannot be looked at: {error}"
 
 
 def _machine(run: Run) -> Iterator[str]:

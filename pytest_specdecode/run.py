@@ -21,7 +21,7 @@ from .engines.http import HttpxHttp
 from .engines.registry import load_engine
 from .errors import BrokenError, ConfigError, HostError
 from .gpuclocks import GpuWatch
-from .hosts import Host
+from .hosts import CommandResult, Host
 from .hosts.audit import redact
 from .ledger import Ledger, TargetRecord
 from .load.crew import Crew
@@ -67,7 +67,7 @@ class Run:
         self._crew = Crew(target.workload.client_processes, cores_for_client(engine_here=here))
         self._starts = 0
         self._facts: machine.Facts | None = None
-        self._help: str | None = None
+        self._help: CommandResult | None = None
         self._closed: str | None = None
         self._touched = False
 
@@ -185,13 +185,18 @@ class Run:
             forced_acceptance=self.target.workload.forced_acceptance,
         )
 
+    def help(self) -> CommandResult | None:
+        """What the engine's ``--help`` comes to, asked for once; None where its command is unknown."""
+        command = self.service.command((), 0) if self._help is None else ()
+        argv = self.engine.help_argv(command) if command else ()
+        if argv:
+            self._help = self.host.run(argv, timeout=HELP_TIMEOUT_S)
+        return self._help
+
     def _help_text(self) -> str:
         """What the engine prints for ``--help``; empty where its command is unknown or does not answer."""
-        if self._help is None:
-            argv = self.engine.help_argv(self.service.command((), 0))
-            result = self.host.run(argv, timeout=HELP_TIMEOUT_S) if argv else None
-            self._help = f"{result.stdout}\n{result.stderr}" if result else ""
-        return self._help
+        result = self.help()
+        return f"{result.stdout}\n{result.stderr}" if result else ""
 
     # -- a start --------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from ..hosts.redaction import redact_text
 
 PROGRAM: Final = "specdecode"
 COMMANDS: Final[Mapping[str, str]] = {
+    "doctor": "look at everything that a run of a target needs, and touch nothing",
+    "clean": "stop a target's service, free its machine, and prove that nothing is left",
     "report": "show a stored --spec-json report: as the terminal table, HTML or markdown",
     "compare": "judge one --spec-json report against another, as if that were the baseline",
     "baseline": "show stored baselines; write floors and notes into them",
@@ -26,7 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 WRONG_SETTINGS: Final = 4
 NOT_MEASURABLE: Final = 10
 INTERRUPTED: Final = 130
-_STATUSES = f"""exit status: 0 all is well; 1 something regressed; 2 wrong usage;
+_STATUSES = f"""exit status: 0 all is well; 1 something regressed, or is not in order; 2 wrong usage;
 {WRONG_SETTINGS} a file that cannot be used; {NOT_MEASURABLE} dirty, broken or invalid; 11 undecided;
 {INTERRUPTED} interrupted"""
 

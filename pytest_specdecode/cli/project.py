@@ -91,10 +91,11 @@ def open_run(target: Target, project: Project, say: Callable[[str], None]) -> Ru
     return Run(target, ledger, host=make_host(target, ledger.add), folder=project.folder, say=say)
 
 
-def say_lines(lines: Iterable[str]) -> None:
-    """Lines for a person, free of secrets."""
+def say_lines(lines: Iterable[str], secrets: Iterable[str] = ()) -> None:
+    """Lines for a person, free of what looks like a secret and of ``secrets``."""
+    hidden = tuple(secrets)
     for line in lines:
-        sys.stdout.write(f"{redact_text(line)}\n")
+        sys.stdout.write(f"{redact_text(line, hidden)}\n")
     sys.stdout.flush()
 
 

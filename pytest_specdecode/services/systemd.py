@@ -190,9 +190,14 @@ class SystemdService:
         self._found = found
         self._ours.remember(found)
 
+    @property
+    def left_changed(self) -> bool:
+        """Whether a run that died without its guard has left its drop-in."""
+        return DROPIN in self._ctl.show()["DropInPaths"]
+
     def adopt(self) -> None:
         """Remove a drop-in of a run that died without its guard, and read the unit's own command anew."""
-        if DROPIN in self._ctl.show()["DropInPaths"]:
+        if self.left_changed:
             self._permit()
             self._ctl.remove_dropin()
             self._ctl.do("daemon-reload", unit=False)
