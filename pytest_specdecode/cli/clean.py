@@ -86,7 +86,7 @@ def _left(room: Run, ran: bool) -> str:
         guard_s = duration(float(room.target.service.guard_after))
         return f"the lease could not be freed: the guard there may put {name} back within {guard_s}"
     if ran:
-        return f"{name} was running; it is left stopped, and nothing starts it again: that is yours to do"
+        return f"{name} was running and is left stopped: starting it again is yours to do"
     return f"{name} was not running, and is left so"
 
 
@@ -103,8 +103,7 @@ def _as_it_is(room: Run) -> str:
         state = room.service.state()
     except SpecDecodeError as error:
         return f"not clean; how the service is cannot be seen: {error}"
-    how = "running" if state.running else f"not running ({state.detail})"
-    return f"not clean; the service is left as it is now: {how}"
+    return f"not clean; the service is left as it is now: {'running' if state.running else 'not running'}"
 
 
 def _leave(room: Run) -> bool:

@@ -38,20 +38,20 @@ CHECKS: Sequence[Check] = (
 
 def examine(patient: Patient, checks: Sequence[Check] = CHECKS) -> Iterator[Finding]:
     """What each check finds, in order."""
-    bad: set[str] = set()
+    cause: dict[str, str] = {}  # of each that is not in order: the check that found out
     for check in checks:
-        missing = [name for name in check.needs if name in bad]
+        missing = [cause[name] for name in check.needs if name in cause]
         if missing:
-            bad.add(check.name)
+            cause[check.name] = missing[0]
             yield Finding(Grade.UNSEEN, check.name, f"cannot be looked at before {missing[0]} is in order")
             continue
         try:
             for grade, text in check.look(patient):
                 if grade is Grade.WRONG:
-                    bad.add(check.name)
+                    cause[check.name] = check.name
                 yield Finding(grade, check.name, one_line(text))
         except SpecDecodeError as error:
-            bad.add(check.name)
+            cause[check.name] = check.name
             yield Finding(Grade.WRONG, check.name, one_line(str(error)))
 
 
