@@ -53,10 +53,14 @@ class StoredConfig(_Part, frozen=True, kw_only=True):
 
 
 class StoredStart(_Part, frozen=True, kw_only=True):
-    """One server start: each round's metrics by name."""
+    """One server start: each round's metrics by name. How long it took, in seconds, only says how long the
+    next run may take: until it was ready, the case's warm-up, a round on average."""
 
     id: str
     rounds: list[dict[str, float]]
+    ready_s: float | None = None
+    warmup_s: float | None = None
+    round_s: float | None = None
 
 
 class StoredSession(_Part, frozen=True, kw_only=True):

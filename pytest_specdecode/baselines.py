@@ -14,6 +14,7 @@ from typing import Any
 
 from .baselinefile import BaselineFile, StoredCase, StoredSession, file_path, read_file
 from .errors import BaselineError
+from .estimate import Pace
 from .gating import Stored, strictest
 from .model import Case, Outcome
 from .verdict import Noise, Start
@@ -76,6 +77,11 @@ class Store:
             changes=changes(recorded.sessions[-1].context, context),
             history={name: [statistics.median(s.rounds) for s in each] for name, each in starts.items()},
         )
+
+    def as_recorded(self, case: Case, *, machine: str) -> Stored:
+        """What a run of exactly what was recorded would be compared with: for what can be said before one."""
+        found = next((stored for stored in self._matching(case, machine) if stored.sessions), None)
+        return self.stored(case, machine=machine, identity=found.identity if found else {}, context={})
 
     def renewed(self, machine: str, context: Mapping[str, Any]) -> tuple[str, ...]:
         """How engine and driver differ from those of the latest session that is stored for this machine."""
@@ -140,6 +146,14 @@ def matching(file: BaselineFile, case: Case) -> list[StoredCase]:
     """Stored cases that fit ``case``, the one that says most about the configuration first."""
     found = [c for c in file.cases if c.concurrency == case.concurrency and c.config.matches(case.config)]
     return sorted(found, key=lambda c: -len(c.config.given))
+
+
+def stored_paces(file: BaselineFile, cases: Iterable[Case]) -> Iterator[tuple[Case, Pace]]:
+    """How long these cases took when they were recorded, start by start."""
+    for case in cases:
+        for stored in matching(file, case)[:1]:
+            for start in (start for session in stored.sessions for start in session.starts):
+                yield case, Pace(start.ready_s, start.warmup_s, start.round_s)
 
 
 def stored_starts(stored: StoredCase) -> dict[str, tuple[Start, ...]]:

@@ -10,6 +10,7 @@ import pytest
 
 from .config import Target
 from .errors import ConfigError
+from .estimate import Job
 from .gating import Gate
 from .markers import ConcurrencyMark, Defaults, GateMark, SpeculativeMark, configurations
 from .model import Case, SpecConfig
@@ -116,6 +117,14 @@ class Axes:
     def configs(self, items: list[pytest.Item]) -> list[SpecConfig]:
         """The configurations that these items start a server with, each once, in order."""
         return list(dict.fromkeys(p[CONFIG] for p in map(params, items) if CONFIG in p))
+
+
+def job_of(item: pytest.Item) -> Job | None:
+    """What the item needs of a server; None where it needs none."""
+    given = params(item)
+    if CONFIG not in given or RESTART not in given:
+        return None
+    return Job((given[CONFIG], given[RESTART]), planned_of(item))
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:

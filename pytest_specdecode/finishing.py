@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from .errors import BaselineError
+from .estimate import Pace
 from .exitstatus import exit_status
 from .gating import Gate
 from .hosts.redaction import redact
@@ -115,4 +116,12 @@ def _recording(state: State, summary: CaseSummary) -> Recording:
     bad = (Outcome.BROKEN, Outcome.DIRTY, Outcome.INVALID)
     problem = next((f"{t.outcome}: {t.reason}" for t in summary.tests if t.outcome in bad), "")
     ledger, case = state.ledger, summary.case
-    return Recording(case, summary.starts, ledger.planned_restarts(case), problem, ledger.gates_of(case))
+    servers = {start.id: start for start in ledger.server_starts}
+    return Recording(
+        case,
+        summary.starts,
+        ledger.planned_restarts(case),
+        problem,
+        ledger.gates_of(case),
+        {start.start_id: Pace.of(start, servers.get(start.start_id)) for start in summary.starts},
+    )

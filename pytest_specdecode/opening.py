@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,8 @@ from .errors import BaselineError, ConfigError
 from .hosts.registry import make_host
 from .ledger import Ledger
 from .options import Settings
-from .report.progress import Progress
 from .run import Run
+from .speaking import speaker
 from .state import State
 
 
@@ -32,7 +30,7 @@ def open_state(config: pytest.Config, settings: Settings) -> State:
         store = Store(settings.baselines_dir, target.name)
         ledger = Ledger()
         run = Run(
-            target, ledger, host=make_host(target, ledger.add), folder=config.rootpath, say=_speaker(config)
+            target, ledger, host=make_host(target, ledger.add), folder=config.rootpath, say=speaker(config)
         )
     except (ConfigError, BaselineError) as error:
         raise pytest.UsageError(str(error)) from None
@@ -81,30 +79,6 @@ def _target(config: pytest.Config, settings: Settings) -> Target:
             f"--spec-target={settings.target}: {settings.config_file} has no such target; it has: {names}"
         )
     return targets[settings.target]
-
-
-def _silence(text: str) -> None:
-    del text
-
-
-def _speaker(config: pytest.Config) -> Callable[[str], None]:
-    """Where progress goes: past the capture; live on a terminal, plain lines elsewhere, none with -q."""
-    reporter = config.pluginmanager.getplugin("terminalreporter")
-    if reporter is None or config.get_verbosity() < 0 or hasattr(config, "workerinput"):
-        return _silence
-    capture = config.pluginmanager.getplugin("capturemanager")
-    progress = Progress(
-        reporter.write,
-        live=reporter.isatty,
-        width=lambda: reporter._tw.fullwidth,
-        prepare=reporter.ensure_newline,
-    )
-
-    def say(text: str) -> None:
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
-            progress.say(text)
-
-    return say
 
 
 def _check_folder(option: str, file: Path | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from .baselinefile import (
 )
 from .baselines import difference, matching, pooled_noise, stored_starts
 from .errors import BaselineError, MissingMetricError, SampleError
+from .estimate import Pace
 from .files import locked, remove_leftovers
 from .gating import Gate, strictest_gates
 from .model import Case, CaseStart, Round, metric, summarize
@@ -42,6 +43,8 @@ class Recording:
     """Why it has no number, where it has none: broken, dirty, invalid, with the reason."""
     gates: tuple[Gate, ...] = ()
     """What tests compare of it; empty where none asks for a baseline: then the policy's gate holds."""
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """How long it took on each start, by the start's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,11 @@ class _Merge:
 
     def _renewed(self, old: StoredCase, recording: Recording) -> StoredCase:
         starts = [
-            StoredStart(id=start.start_id, rounds=[dict(r.metrics) for r in start.rounds])
+            StoredStart(
+                id=start.start_id,
+                rounds=[dict(r.metrics) for r in start.rounds],
+                **asdict(recording.paces.get(start.start_id, Pace())),
+            )
             for start in recording.starts
         ]
         session = StoredSession(context=self.context, starts=starts)

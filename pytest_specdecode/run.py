@@ -238,7 +238,8 @@ class Run:
         port = self.fixed_port() or free_port(self.host)
         flags = self.flags(config) if self.service.managed else ()
         argv = self.service.command(flags, port)
-        self.say(f"starting {self.target.engine} with steps={config.steps}")
+        starting = f"starting steps={config.steps}"
+        self.say(starting)
         self.service.start(
             flags, port, self.engine.environment(config, self.target.workload.forced_acceptance)
         )
@@ -250,7 +251,7 @@ class Run:
                 http,
                 self.service,
                 within_s=float(self.target.service.ready_within),
-                say=self.say,
+                say=lambda text: self.say(f"{starting}, {text}"),
             )
             reported = verify(self.engine, http, self.service, config, argv=argv, model=self.target.model)
         except BaseException:
@@ -343,10 +344,13 @@ class Run:
 
     def stop(self) -> None:
         """Stop the running server, if any. What it leaves behind shows at the next clean-up."""
+        running = self._http is not None
         if self._http is not None:
             self._http.close()
         self._http = self._server = None
         if self.service.managed and self._touched:
+            if running:
+                self.say("stopping the engine")
             with contextlib.suppress(HostError, BrokenError):
                 self.service.stop(within_s=float(self.target.cleanup.within))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from .engines import Engine, Http, Settings
 from .errors import BrokenError
 from .model import SpecConfig
+from .report.text import stopwatch
 from .services import Service
 
 POLL_S = 0.1
@@ -75,10 +76,8 @@ def log_lines(service: Service, lines: int = 12) -> str:
 
 
 def _waiting(seconds: float, tail: Sequence[str]) -> str:
-    last = f", {tail[-1].strip()[:100]}" if tail else ""
-    return f"starting, {_duration(seconds)}{last}"
+    return f"{stopwatch(seconds)}: {last[:100]}" if (last := _last(tail)) else stopwatch(seconds)
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+def _last(tail: Sequence[str]) -> str:
+    return tail[-1].strip() if tail else ""

@@ -88,6 +88,10 @@ class State:
         """The case was measured at this restart by the run that is resumed."""
         self._measured[case, restart] = start
 
+    def is_measured(self, case: Case, restart: int) -> bool:
+        """Whether the case has its number at this restart, or an error instead of one."""
+        return (case, restart) in self._measured
+
     def all_known(self, config: SpecConfig, restart: int) -> bool:
         """Whether a resumed run has all cases of that server already."""
         wanted = [i.case for i in self.plan.items if i.case.config == config and i.restart == restart]

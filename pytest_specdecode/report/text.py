@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 from ..model import Case, Outcome, SpecConfig, metric
@@ -60,6 +61,50 @@ def duration(seconds: float) -> str:
     if minutes >= 10 or (minutes and not s):
         return f"{minutes} min"
     return f"{minutes} min {s} s" if minutes else f"{s} s"
+
+
+def stopwatch(seconds: float) -> str:
+    """Time that goes by, each second seen: ``45 s``, ``12 min 3 s``, ``2 h 5 min 0 s``."""
+    minutes, s = divmod(int(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {m} min {s} s"
+    return f"{m} min {s} s" if m else f"{s} s"
+
+
+def about(seconds: float) -> str:
+    """An estimate, no finer than it is good: ``about 40 s``, ``about 18 min``, ``about 2 h 10 min``."""
+    if seconds < 95:
+        return f"about {max(5, 5 * round(seconds / 5))} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"about {minutes} min"
+    hours, m = divmod(5 * round(minutes / 5), 60)
+    return f"about {hours} h {m} min" if m else f"about {hours} h"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal ``text`` takes."""
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in {"Me", "Mn", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """``text`` in ``width`` columns, ended with ``…`` where it was longer."""
+    if columns(text) <= width:
+        return text
+    kept, room = "", width - 1
+    for character in text:
+        room -= _columns(character)
+        if room < 0:
+            break
+        kept += character
+    return f"{kept}…" if width > 0 else ""
 
 
 def unit_label(name: str) -> str:

@@ -73,5 +73,8 @@ def test_ctrl_c_is_told_as_such(project: Project) -> None:
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=WITHIN_S)
+    assert "\n[1/1] starting steps=1" in output
+    assert "\ninterrupted: stopping the engine, and leaving everything as it was found\n" in output
     assert "KeyboardInterrupt" in output
+    assert "\x1b" not in output
     assert process.returncode == 2
