@@ -37,7 +37,7 @@ screenshots:
 
 ## everything that needs neither GPU nor root
 test: $(VENV)/.dev
-	$(BIN)/pytest -q -n2 $(MORE) tests/unit tests/plugin tests/study
+	$(BIN)/pytest -q -n2 $(MORE) tests/unit tests/cli tests/plugin tests/study
 	$(BIN)/pytest -q $(MORE) tests/load tests/engines
 
 ## SSH, systemd, LXC: needs root on Debian 12 (tests/rig/README.md)

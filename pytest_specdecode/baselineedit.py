@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from .baselinefile import BaselineFile, StoredCase, read_file, write_file
+from .baselinefile import SCHEMA, BaselineFile, StoredCase, StoredConfig, in_order, read_file, write_file
 from .errors import BaselineError
 from .files import locked, remove_leftovers
 
@@ -38,23 +38,27 @@ class Edited:
     new: StoredCase
 
 
-def edit(path: Path, wanted: Wanted, change: Callable[[StoredCase], StoredCase]) -> Edited:
+def edit(
+    path: Path, wanted: Wanted, change: Callable[[StoredCase], StoredCase], *, add: bool = False
+) -> Edited:
     """Put ``change(case)`` in the place of the one case that is wanted, under the file's lock.
 
+    :param add: where no case fits, write one (and the file) that holds nothing but what is wanted
     :raises BaselineError: when there is no such file or case, several fit, or it cannot be written; the file
         is then unchanged.
     """
-    if not path.is_file():
+    if not add and not path.is_file():
         raise BaselineError(f"{path}: there is no such file; {_others(path)}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
             remove_leftovers(path)
-            file = read_file(path)
-            old = _only(file, wanted, path)
+            file = read_file(path) if path.is_file() else _new_file(path)
+            old = _chosen(file, wanted, path, add=add)
             new = change(old)
             if new != old:
-                cases = [new if case is old else case for case in file.cases]
-                write_file(path, msgspec.structs.replace(file, cases=cases))
+                others = [case for case in file.cases if case is not old]
+                write_file(path, msgspec.structs.replace(file, cases=in_order([*others, new])))
     except OSError as error:  # TimeoutError included
         raise BaselineError(f"{path}: cannot be updated: {error.strerror or error}") from None
     return Edited(old, new)
@@ -83,19 +87,34 @@ def stored_label(case: StoredCase) -> str:
     return " ".join([*words, f"c={case.concurrency}"])
 
 
-def _only(file: BaselineFile, wanted: Wanted, path: Path) -> StoredCase:
-    """:raises BaselineError: unless exactly one case fits."""
+def _chosen(file: BaselineFile, wanted: Wanted, path: Path, *, add: bool) -> StoredCase:
+    """The one case that fits; of several, the one that says no more than what is wanted.
+
+    :raises BaselineError: when there is none, or several.
+    """
     found = [case for case in file.cases if wanted.fits(case)]
-    if len(found) == 1:
-        return found[0]
+    exactly = [case for case in found if case.config.given == dict(wanted.config)]
+    if len(found) == 1 or exactly:
+        return (exactly or found)[0]
     asked = json.dumps({**wanted.config, "concurrency": wanted.concurrency}, sort_keys=True)
     if found:
         shown = "; ".join(map(stored_label, found))
         raise BaselineError(f"{path}: {len(found)} cases fit {asked}: {shown}; say which (--algorithm, …)")
+    if add:
+        return StoredCase(config=StoredConfig(**wanted.config), concurrency=wanted.concurrency)
     shown = "; ".join(map(stored_label, file.cases)) or "none"
     raise BaselineError(
-        f"{path}: no case fits {asked}; stored are: {shown}. Record one with pytest --update-baselines"
+        f"{path}: no case fits {asked}; stored are: {shown}. Record one with pytest --update-baselines, or "
+        "write one that is gated by its floor alone: --new"
     )
+
+
+def _new_file(path: Path) -> BaselineFile:
+    """:raises BaselineError: for a name that is not TARGET@MACHINE.json."""
+    target, at, machine = path.stem.partition("@")
+    if not (target and at and machine):
+        raise BaselineError(f"{path}: a baseline file is called TARGET@MACHINE.json")
+    return BaselineFile(schema=SCHEMA, target=target, machine=machine, cases=[])
 
 
 def _others(path: Path) -> str:

@@ -28,6 +28,8 @@ COMMANDS: Final[Mapping[str, str]] = {
 WRONG_SETTINGS: Final = 4
 NOT_MEASURABLE: Final = 10
 INTERRUPTED: Final = 130
+UNREAD: Final = 141
+"""As a shell says of a command whose reader has gone (SIGPIPE)."""
 _STATUSES = f"""exit status: 0 all is well; 1 something regressed, or is not in order; 2 wrong usage;
 {WRONG_SETTINGS} a file that cannot be used; {NOT_MEASURABLE} dirty, broken or invalid; 11 undecided;
 {INTERRUPTED} interrupted"""
@@ -55,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return UNREAD
     except SpecDecodeError as error:
         _complain(str(error))
         return WRONG_SETTINGS if isinstance(error, ConfigError | BaselineError) else NOT_MEASURABLE

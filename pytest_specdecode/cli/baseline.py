@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_case(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("which", metavar="FILE|TARGET@MACHINE", help="the baseline file")
-    parser.add_argument("--steps", type=int, required=True, help="of the case; 0 is no speculation")
-    parser.add_argument("--concurrency", type=int, required=True, help="of the case")
+    parser.add_argument("--steps", type=_whole(0), required=True, help="of the case; 0 is no speculation")
+    parser.add_argument("--concurrency", type=_whole(1), required=True, help="of the case")
     parser.add_argument("--algorithm", help="where several cases have as many steps")
-    parser.add_argument("--topk", type=int, help="likewise")
-    parser.add_argument("--draft-tokens", type=int, help="likewise")
+    parser.add_argument("--topk", type=_whole(1), help="likewise")
+    parser.add_argument("--draft-tokens", type=_whole(1), help="likewise")
+    parser.add_argument(
+        "--new", action="store_true", help="where no such case is stored, write one: its floor alone gates it"
+    )
     add_files(parser)
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        if not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return whole
 
 
 def run(args: argparse.Namespace) -> int:
@@ -131,7 +143,7 @@ def _number(value: float | None) -> str:
 def _floor(args: argparse.Namespace, project: Project) -> Iterator[str]:
     floors = dict(_assignment(text, remove=args.remove) for text in args.floors)
     path = _path(args.which, project)
-    done = edit(path, _wanted(args), lambda case: with_floors(case, floors))
+    done = edit(path, _wanted(args), lambda case: with_floors(case, floors), add=args.new)
     for name in floors:
         old, new = (_number(case.floor.get(name)) or "none" for case in (done.old, done.new))
         yield f"{path}: {stored_label(done.new)}: floor of {name}: {old} → {new}"
@@ -139,7 +151,7 @@ def _floor(args: argparse.Namespace, project: Project) -> Iterator[str]:
 
 def _note(args: argparse.Namespace, project: Project) -> Iterator[str]:
     path = _path(args.which, project)
-    done = edit(path, _wanted(args), lambda case: with_note(case, args.text))
+    done = edit(path, _wanted(args), lambda case: with_note(case, args.text), add=args.new)
     yield f"{path}: {stored_label(done.new)}: note: {done.old.note or 'none'} → {done.new.note or 'none'}"
 
 

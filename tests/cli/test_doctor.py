@@ -77,19 +77,49 @@ def test_a_program_that_does_not_answer_is_quoted(folder: Folder) -> None:
 
 def test_a_running_external_engine_is_asked(folder: Folder) -> None:
     with serving() as port:
-        service = (
-            f'url = "http://127.0.0.1:{port}"\nsteps = [0]\nconcurrency = [1]\nservice.external = true\n'
+        (folder.path / "specdecode.toml").write_text(
+            f'[target.fake]\nengine = "llamacpp"\nmodel = "huge"\nurl = "http://127.0.0.1:{port}"\n'
+            "steps = [0]\nconcurrency = [1]\nservice.external = true\n"
         )
-        toml = folder.path / "specdecode.toml"
-        toml.write_text(f'[target.fake]\nengine = "llamacpp"\nmodel = "tiny"\n{service}')
-        said = folder.specdecode("doctor")
-        assert said.status == 0, said.out
-        assert said.of("engine").splitlines()[0].startswith("ok      llamacpp ")
-        assert "metrics: generated tokens" in said.of("engine")
-        toml.write_text(f'[target.fake]\nengine = "llamacpp"\nmodel = "huge"\n{service}')
         said = folder.specdecode("doctor")
     assert said.status == 1
-    assert "not ok  it serves tiny, not huge; correct model" in said.of("engine")
+    assert said.of("engine").splitlines() == [
+        f"ok      llamacpp b11434-unknown answers at http://127.0.0.1:{port}",
+        "not ok  it serves tiny, not huge; correct model",
+        "ok      metrics: generated tokens, drafts, accepted tokens",
+    ]
+    assert said.out.count("not ok") == 2  # the line and the sum
+
+
+SMI = """#!/bin/sh
+case "$1" in
+*memory.used*) echo "0, 5120" ;;
+*) echo "NVIDIA RTX PRO 6000 Blackwell Server Edition, GPU-1, 580.95.05, 600.00, [N/A], 97887" ;;
+esac
+"""
+
+
+def test_gpus_are_described_and_must_be_free_where_nothing_runs(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, device = folder.path / "bin", folder.path / "device"
+    tools.mkdir()
+    for name, text in (("nvidia-smi", SMI), ("fuser", "#!/bin/sh\nexit 1\n")):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    device.touch()
+    monkeypatch.setenv("PATH", str(tools), prepend=":")
+    folder.configure(
+        lambda text: text.replace("[target.fake.cleanup]", f"[target.fake.cleanup]\ndevices = ['{device}']")
+    )
+    said = folder.specdecode("doctor")
+    assert said.status == 1
+    assert said.of("gpus") == (
+        "ok      1 × RTX PRO 6000, driver 580.95.05, 97887 MiB each, called 1x-rtx-pro-6000 in baselines"
+    )
+    assert said.of("memory").startswith(
+        "not ok  GPU 0: 5120 MiB in use, more than gpu_memory_below (1024 MiB), and"
+    )
 
 
 def test_an_unusable_configuration_is_wrong_settings(folder: Folder) -> None:

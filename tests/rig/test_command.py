@@ -72,18 +72,11 @@ def test_doctor_finds_a_machine_in_order_and_touches_nothing(project: Project) -
 
 def test_doctor_says_what_is_wrong_and_what_to_do(project: Project) -> None:
     rig = running(project, serve="")
-    rig.ct("printf '#!/bin/sh\\nexec sleep 600\\n' > /root/wrapper.sh; chmod +x /root/wrapper.sh")
-    rig.unit("/root/wrapper.sh")
     rig.pve("pct start 130")
     stranger = foreign(rig)
     project.configure(hypervisor=HYPERVISOR.replace("129", "130"))
     said = specdecode(project, "doctor", status=1)
     assert "not ok  hypervisor container 130 on root@10.77.0.2 is not root@10.77.0.129" in said
-    assert "not ok  service    sglang-qwen.service starts" in said
-    assert "[target.….service] exec = " in said
-    assert "unseen  flags      cannot be looked at before service is in order" in said
-    project.configure(service=f'exec = ["/usr/bin/python3", "{bed.HERE}/serve.py", "{{flags}}"]')
-    said = specdecode(project, "doctor", status=1)
     dirty = next(line for line in said.splitlines() if "would make the environment dirty" in line)
     assert dirty.startswith("not ok  holders ")
     assert f"pid {stranger} (root)" in dirty
@@ -94,8 +87,6 @@ def test_doctor_says_what_is_wrong_and_what_to_do(project: Project) -> None:
 def test_clean_ends_what_the_service_left_and_leaves_it_stopped(project: Project) -> None:
     rig = running(project)
     child = int(rig.ct("pgrep -f '[s]glang::scheduler_TP0'"))
-    assert f"pid {child} " in specdecode(project, "clean", "--plan")
-    assert rig.alive(child)
     said = specdecode(project, "clean")
     assert "nothing is left that cleanup.kill names" in said
     assert "both roads lead to the same machine" in said
@@ -106,21 +97,9 @@ def test_clean_ends_what_the_service_left_and_leaves_it_stopped(project: Project
     assert rig.show("ActiveState") == "inactive"
 
 
-def test_clean_kills_no_stranger_and_says_how_things_are_left(project: Project) -> None:
+def test_an_interrupted_clean_kills_no_stranger_and_puts_the_service_back(project: Project) -> None:
     rig = running(project)
     stranger = foreign(rig)
-    project.configure(within="2s")
-    said = specdecode(project, "clean", status=10)
-    assert f"pid {stranger} (root): sleep 600" in said
-    assert "not clean; the service is left as it is now: not running" in said
-    assert rig.alive(stranger)
-    rig.wait(lambda: not traces(rig), "nothing of ours on the machine")
-    assert rig.show("ActiveState") == "inactive"
-
-
-def test_an_interrupted_clean_puts_the_service_back(project: Project) -> None:
-    rig = running(project)
-    foreign(rig)
     project.configure(within="60s")
     process = start(project, "clean")
     rig.wait(lambda: rig.show("ActiveState") == "inactive", "the stop")
@@ -130,3 +109,4 @@ def test_an_interrupted_clean_puts_the_service_back(project: Project) -> None:
     assert said.endswith("specdecode: interrupted\n")
     rig.wait(lambda: rig.show("ActiveState") == "active", "the service as it was found")
     assert not traces(rig)
+    assert rig.alive(stranger)

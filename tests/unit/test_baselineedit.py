@@ -94,3 +94,22 @@ def test_what_is_stored_is_shown_with_what_it_can_show(
 def test_nothing_stored_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["baseline", "show"]) == 4
+
+
+def test_a_table_of_single_numbers_can_be_written_by_hand(tmp_path: Path) -> None:
+    wanted = Wanted(1, {"steps": 2})
+    path = tmp_path / "new" / "qwen@rack7.json"
+    edit(path, wanted, lambda c: with_floors(c, {"tok_s": 186.0}), add=True)
+    edit(path, Wanted(4, {"steps": 2}), lambda c: with_floors(c, {"tok_s": 162.0}), add=True)
+    edit(path, wanted, lambda c: with_floors(c, {"tok_s": 180.0}))
+    assert json.loads(path.read_text()) == {
+        "schema": 1,
+        "target": "qwen",
+        "machine": "rack7",
+        "cases": [
+            {"config": {"steps": 2}, "concurrency": 1, "floor": {"tok_s": 180.0}},
+            {"config": {"steps": 2}, "concurrency": 4, "floor": {"tok_s": 162.0}},
+        ],
+    }
+    with pytest.raises(BaselineError, match=r"called TARGET@MACHINE\.json"):
+        edit(tmp_path / "qwen.json", wanted, lambda c: c, add=True)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_specdecode.cli import main
 from pytest_specdecode.errors import ConfigError
 from pytest_specdecode.report.jsonfile import report, write_report
+from pytest_specdecode.report.markdown import render_markdown
 from pytest_specdecode.report.reading import read_report
 from tests.unit.test_report_jsonfile import ledger
 
@@ -27,6 +29,20 @@ def test_a_report_says_the_same_after_it_was_read_back(tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     write_report(again, report(stored.ledger, target=stored.target, machine=""))
     assert json.loads(again.read_text()) == json.loads(path.read_text())
+
+
+def test_the_command_shows_what_the_run_showed_and_writes_pages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path)
+    assert main(["report", str(path)]) == 0
+    head, _, numbers, _, summary = capsys.readouterr().out.splitlines()
+    assert (head, numbers.split()) == ("qwen · tok/s per request", ["16", "108"])
+    assert summary.startswith("PASS 1 · MEASURED 1 · REGRESSED 1 · INVALID 0 · DIRTY 0")
+    page, text = tmp_path / "run.html", tmp_path / "run.md"
+    assert main(["report", str(path), "--html", str(page), "--markdown", str(text)]) == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert text.read_text() == render_markdown(json.loads(path.read_text()))
 
 
 def test_what_a_later_version_added_is_no_obstacle(tmp_path: Path) -> None:
