@@ -13,6 +13,11 @@ from .hosts.lease import FREE_AFTER_S, ask
 from .hosts.redaction import redact
 from .model import SpecConfig
 from .run import Run
+from .services.registry import free_port
+
+_TREE = ("  the engine's own process tree: SIGTERM, then SIGKILL",)
+_KILLED = {"command": _TREE, "start+stop": ("  nothing is killed: service.stop alone ends it",)}
+"""By kind of service, on a machine where only its own processes are looked at."""
 
 
 @runtime_checkable
@@ -66,11 +71,14 @@ def _clean_up(run: Run) -> Iterator[str]:
     yield "stop:"
     yield from _commands(service.stop_plan() if isinstance(service, Planning) else [])
     if site is None:
-        yield "  the engine's own process tree: SIGTERM, then SIGKILL"
+        yield from _KILLED.get(service.kind, ())
+        left = service.leftovers()
+        yield from ["living processes of earlier runs that would die:"] if left else []
+        yield from (f"  pid {pid}: {command}" for pid, command in left.items())
         return
     found = site.sorted(service)
     yield f"living processes that would die (cleanup.kill = {list(site.policy.kill)}):"
-    yield from ([f"  {p}" for p in found.kill] or ["  none"])
+    yield from ([f"  {text}" for text in site.doomed(service)] or ["  none"])
     for title, some in (("allowed to hold devices", found.allowed), ("would make it dirty", found.foreign)):
         if some:
             yield f"{title}:"
@@ -83,15 +91,15 @@ def _starts(run: Run, configs: Sequence[SpecConfig]) -> Iterator[str]:
     if not service.managed:
         return
     for config in configs:
-        flags, port = run.flags(config), run.fixed_port() or 0
-        yield f"start with steps={config.steps}:"
+        flags, port = run.flags(config), run.fixed_port()
+        yield f"start with steps={config.steps}{'' if port else ', at any free port'}:"
+        port = port or free_port(run.host)
         if isinstance(service, Planning):
             yield from _commands(service.start_plan(flags, port))
         else:
             yield from _commands([service.command(flags, port)])
-    if isinstance(service, Planning):
-        yield "at the end:"
-        yield from _commands(service.restore_plan())
+    yield "at the end:"
+    yield from _commands(service.restore_plan()) if isinstance(service, Planning) else _TREE
 
 
 def _commands(commands: Sequence[Sequence[str]]) -> Iterator[str]:

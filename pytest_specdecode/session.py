@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from .collection import CONCURRENCY, CONFIG, Axes, in_order, is_benchmark, params
+from .collection import CONCURRENCY, CONFIG, Axes, in_order, is_benchmark, job_of, params
 from .errors import CaseError, ConfigError, HostError
 from .finishing import ending, finish
 from .measurement import Baseline, Measurement
 from .model import Outcome
 from .opening import open_state
 from .options import Settings
+from .overview import with_overview
 from .planning import plan_lines
 from .report.messages import Background, comparison_lines, full_text
 from .resuming import open_journal
@@ -81,7 +82,8 @@ class BenchmarkSession:
         if session.config.option.collectonly or not session.items:
             return
         if self._state.settings.plan:
-            self._planned = plan_lines(self._state.run, self._axes.configs(session.items))
+            lines = plan_lines(self._state.run, self._axes.configs(session.items))
+            self._planned = with_overview(lines, self._state, map(job_of, session.items))
             return
         try:
             levels = [case.concurrency for case in self._state.plan.cases()]

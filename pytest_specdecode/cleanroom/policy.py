@@ -64,6 +64,15 @@ def verdict(
     return Verdict.ALLOWED if p.is_one_of(policy.protected) or is_monitor(p) else Verdict.FOREIGN
 
 
+def why(p: Seen, policy: Policy, owned: Collection[Key]) -> str:
+    """Why ``p`` is killed, in a few words."""
+    if p.key in owned:
+        return "it is the service's own"
+    if "holders" in policy.kill and p.devices:
+        return "it holds a device, and cleanup.kill has holders"
+    return "it is a Python process, and cleanup.kill has python"
+
+
 def is_monitor(p: Seen) -> bool:
     """Holds NVIDIA's devices without the one that every CUDA context needs."""
     return all(d.startswith(_NVIDIA) for d in p.devices) and not any(

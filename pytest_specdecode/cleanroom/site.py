@@ -13,7 +13,7 @@ from ..hosts.reaper import Reaper
 from ..hosts.roads import RoadHost
 from ..hosts.scan import Scan, Scanner, Seen, look
 from . import fuser, gpumemory
-from .policy import Policy, Sorted, outside, sort
+from .policy import Policy, Sorted, outside, sort, why
 
 
 @runtime_checkable
@@ -41,8 +41,16 @@ class Site:
 
     def sorted(self, service: object) -> Sorted:
         scan = self.scanner.look()
-        owned: set[Key] = {p.key for p in service.owned(scan)} if isinstance(service, Owning) else set()
-        return sort(scan, self.policy, owned)
+        return sort(scan, self.policy, self._owned(service, scan))
+
+    def doomed(self, service: object) -> list[str]:
+        """Those that a clean-up would kill now, and why."""
+        scan = self.scanner.look()
+        owned = self._owned(service, scan)
+        return [f"{p}; {why(p, self.policy, owned)}" for p in sort(scan, self.policy, owned).kill]
+
+    def _owned(self, service: object, scan: Scan) -> set[Key]:
+        return {p.key for p in service.owned(scan)} if isinstance(service, Owning) else set()
 
     def prove_identity(self) -> None:
         """:raises UnprovenError: when the hypervisor's container is not known to be the host."""

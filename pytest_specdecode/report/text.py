@@ -75,7 +75,7 @@ def stopwatch(seconds: float) -> str:
 def about(seconds: float) -> str:
     """An estimate, no finer than it is good: ``about 40 s``, ``about 18 min``, ``about 2 h 10 min``."""
     if seconds < 95:
-        return f"about {max(5, 5 * round(seconds / 5))} s"
+        return f"about {max(1, round(seconds)) if seconds < 10 else 5 * round(seconds / 5)} s"
     minutes = round(seconds / 60)
     if minutes < 90:
         return f"about {minutes} min"

@@ -15,7 +15,7 @@ from ..hosts.processes import port_use
 from ..hosts.redaction import redact, redact_text, secrets_in
 from . import ServiceState
 from .portwatch import PortWatch, local_port
-from .template import check, expand
+from .template import PORT, check, expand
 
 
 class StartStopService:
@@ -78,11 +78,14 @@ class StartStopService:
     def command(self, flags: Sequence[str], port: int) -> tuple[str, ...]:
         return expand(self._start, flags, port, key=f"{self._key}.start", extra=self._extra)
 
+    def _with_env(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        assignments = [f"{name}={value}" for name, value in {**self._env, **(env or {})}.items()]
+        return ("env", *assignments, *argv) if assignments else tuple(argv)
+
     def _run(
         self, argv: Sequence[str], timeout: float, env: Mapping[str, str] | None = None
     ) -> CommandResult:
-        assignments = [f"{name}={value}" for name, value in {**self._env, **(env or {})}.items()]
-        result = self._host.run(["env", *assignments, *argv] if assignments else argv, timeout=timeout)
+        result = self._host.run(self._with_env(argv, env), timeout=timeout)
         self._said += [
             f"$ {shlex.join(redact(argv))}",
             *result.stdout.splitlines(),
@@ -142,6 +145,23 @@ class StartStopService:
             self._said.append(str(error))
         self._launched = False
         self._watch.follow(None)
+
+    def stop_plan(self) -> list[tuple[str, ...]]:
+        """Its command, where something listens now."""
+        return (
+            [self._with_env(expand(self._stop, (), self._port, key=f"{self._key}.stop"))]
+            if self._listens()
+            else []
+        )
+
+    def start_plan(self, flags: Sequence[str], port: int) -> list[tuple[str, ...]]:
+        return [self._with_env(self.command(flags, port))]
+
+    def restore_plan(self) -> list[tuple[str, ...]]:
+        """The last start's end, and where one runs now, that again without speculation flags."""
+        stop = self._with_env(expand(self._stop, (), self._port or PORT, key=f"{self._key}.stop"))
+        runs = self._port is not None and self._listens()
+        return [stop, *([self._with_env(self.command((), self._port or 0))] if runs else [])]
 
     def _listens(self) -> bool:
         return self._port is not None and not port_use(self._host, self._port).closed

@@ -23,9 +23,15 @@ def check(template: Sequence[str], *, key: str) -> None:
 
 
 def expand(
-    template: Sequence[str], flags: Sequence[str], port: int | None, *, key: str, extra: Sequence[str] = ()
+    template: Sequence[str],
+    flags: Sequence[str],
+    port: int | str | None,
+    *,
+    key: str,
+    extra: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """The command that is run: flags spliced in, the port filled in, ``extra`` appended.
+    """The command that is run: flags spliced in, the port filled in, ``extra`` appended. ``port`` as text is
+    for people: that of a start that has not been.
 
     :raises ConfigError: when there are flags and no place for them, or ``{port}`` and no port.
     """

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_specdecode.cleanroom.policy import Policy, Verdict, outside, sort, verdict
+from pytest_specdecode.cleanroom.policy import Policy, Verdict, outside, sort, verdict, why
 from pytest_specdecode.hosts.processes import Signalled
 from pytest_specdecode.hosts.reaper import Reaper
 from pytest_specdecode.hosts.scan import Identity, Scan, Seen
@@ -68,6 +68,13 @@ def test_owned_processes_go_with_the_default_and_others_do_not() -> None:
     assert told(p, Policy(), owned=True) is Verdict.KILL
     assert told(p, Policy()) is Verdict.FOREIGN
     assert told(p, Policy(kill=("service", "holders"))) is Verdict.KILL
+
+
+def test_a_plan_says_why_each_would_be_killed() -> None:
+    held, bare = Seen(5, 1, program="python3", held=GPU), Seen(6, 1, program="python3")
+    assert why(held, ALL, {held.key}) == "it is the service's own"
+    assert why(held, ALL, ()) == "it holds a device, and cleanup.kill has holders"
+    assert why(bare, ALL, ()) == "it is a Python process, and cleanup.kill has python"
 
 
 def test_a_monitor_is_allowed_and_a_context_is_not() -> None:

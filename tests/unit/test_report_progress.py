@@ -132,9 +132,10 @@ def test_an_engines_log_line_cannot_move_the_cursor() -> None:
 
 def test_time_that_goes_by_shows_its_seconds_and_an_estimate_does_not_pretend_to() -> None:
     assert [stopwatch(s) for s in (0.9, 723.4, 7265)] == ["0 s", "12 min 3 s", "2 h 1 min 5 s"]
-    said = [about(s) for s in (0, 43, 94, 95, 1085, 5399, 5400, 7800)]
+    said = [about(s) for s in (0, 7.4, 43, 94, 95, 1085, 5399, 5400, 7800)]
     assert said == [
-        "about 5 s",
+        "about 1 s",
+        "about 7 s",
         "about 45 s",
         "about 95 s",
         "about 2 min",

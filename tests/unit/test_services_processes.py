@@ -193,6 +193,19 @@ def test_what_ran_before_us_runs_again_afterwards(tmp_path: Path) -> None:
     dies(again)
 
 
+def test_a_plan_of_the_users_own_commands_runs_none_of_them() -> None:
+    port = free_port()
+    service = StartStopService(
+        LocalHost(), ["up", "{port}", "{flags}"], ["down", "{port}"], port=port, env={"GPU": "1"}
+    )
+    assert service.stop_plan() == []  # nothing listens
+    assert service.start_plan(["--steps", "2"], port) == [("env", "GPU=1", "up", str(port), "--steps", "2")]
+    assert service.restore_plan() == [("env", "GPU=1", "down", str(port))]
+    assert StartStopService(LocalHost(), ["up", "{flags}"], ["down", "{port}"]).restore_plan() == [
+        ("down", "{port}")
+    ]
+
+
 def test_an_external_engine_is_never_touched(
     tmp_path: Path, trail: list[CommandRecord], host: AuditedHost
 ) -> None:
