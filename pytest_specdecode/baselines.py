@@ -190,10 +190,16 @@ def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
     engine = str(now.get("engine") or then.get("engine") or "engine")
     labels = {"engine_version": engine, "plugin_version": "pytest-specdecode"}
     return tuple(
-        f"{labels.get(name, name.replace('_', ' '))} {_bare(old)} → {_bare(new)}"
+        f"{labels.get(name, _words(name))} {_bare(old)} → {_bare(new)}"
         for name, old, new in _differences(then, now)
         if name not in UNQUOTED_CONTEXT
     )
+
+
+def _words(name: str) -> str:
+    """A field's name for people; a variable inside one keeps its own."""
+    head, dot, variable = name.partition(".")
+    return head.replace("_", " ") + dot + variable
 
 
 def _differences(

@@ -27,20 +27,35 @@ class ReplayClock:
         self._now += next(self._durations)
 
 
-def replay(benchmark: Any, clock: ReplayClock, case: Case, start: CaseStart, restart: int) -> None:
+def replay(
+    benchmark: Any,
+    clock: ReplayClock,
+    case: Case,
+    start: CaseStart,
+    restart: int,
+    *,
+    other: tuple[Case, CaseStart] | None = None,
+) -> None:
     """Enter one (case, restart) into pytest-benchmark's own run, through its public API.
 
-    Named by the case, grouped by concurrency, one round a round of load.
+    Named by the case, grouped by concurrency, one round a round of load. A test has one entry there, so what
+    it was compared with in the same session (``other``) is in ``extra_info``, under ``against``.
     """
     config = case.config
     name = f"{case.target}[steps{config.steps}-c{case.concurrency}-r{restart}]"
     benchmark.name = benchmark.fullname = name
     benchmark.group = f"{case.target} c={case.concurrency}"
     benchmark.params = {"steps": config.steps, "concurrency": case.concurrency, "restart": restart}
-    benchmark.extra_info.update(
-        config=config.as_dict(),
-        concurrency=case.concurrency,
-        metrics={name: summarize([start], name) for name in metric_names([start])},
-    )
+    benchmark.extra_info.update(_info(case, start))
+    if other is not None:
+        benchmark.extra_info["against"] = {"target": other[0].target, **_info(*other)}
     clock.load([r.seconds for r in start.rounds])
     benchmark.pedantic(clock.play, rounds=len(start.rounds))
+
+
+def _info(case: Case, start: CaseStart) -> dict[str, Any]:
+    return {
+        "config": case.config.as_dict(),
+        "concurrency": case.concurrency,
+        "metrics": {name: summarize([start], name) for name in metric_names([start])},
+    }

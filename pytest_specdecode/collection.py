@@ -24,6 +24,9 @@ CONCURRENCY: Final = "_spec_concurrency"
 RESTART: Final = "_spec_restart"
 GATED: Final = "_spec_gated"
 """In the closure of tests that ask for this plugin's ``baseline``."""
+SERVER: Final = "spec_server"
+MEASUREMENT: Final = "measurement"
+"""This plugin's own use of the server."""
 SWEEP: Final = "_spec_sweep"
 """In the closure of tests that ask for this plugin's ``sweep``."""
 
@@ -49,6 +52,8 @@ class Axes:
     settings: Settings
     target: Target
     defaults: Defaults
+    other: Target | None = None
+    """The target of ``--spec-against``."""
     _configs: dict[SpecConfig, SpecConfig] = field(default_factory=dict)
 
     def generate(self, metafunc: pytest.Metafunc) -> None:
@@ -73,7 +78,7 @@ class Axes:
 
     @property
     def restarts(self) -> int:
-        if self.target.service.external:
+        if any(target.service.external for target in (self.target, self.other) if target is not None):
             return 1
         return self.settings.restarts or self.target.gate.restarts
 
@@ -105,7 +110,7 @@ class Axes:
         gated = GATED in getattr(item, "fixturenames", ())
         gate = Gate.of(self.target.gate, _mark(item, "gate", GateMark.parse)) if gated else None
         case = Case(self.target.name, given[CONFIG], given[CONCURRENCY])
-        return Planned(test_id(item), case, given[RESTART], gate)
+        return Planned(test_id(item), case, given[RESTART], gate, _uses_server(item))
 
     def plan(self, items: list[pytest.Item]) -> Plan:
         """The plan of the selected items; each knows its place in it from now on."""
@@ -125,6 +130,20 @@ def job_of(item: pytest.Item) -> Job | None:
     if CONFIG not in given or RESTART not in given:
         return None
     return Job((given[CONFIG], given[RESTART]), planned_of(item))
+
+
+def _uses_server(item: pytest.Item) -> bool:
+    """Whether the test, or a fixture of the user's, asks for the server itself."""
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return False
+    users = (
+        definition.argnames
+        for name, definitions in info.name2fixturedefs.items()
+        if name != MEASUREMENT
+        for definition in definitions
+    )
+    return any(SERVER in names for names in (info.initialnames, *users))
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -17,7 +17,7 @@ from .ledger import CaseSummary, TargetRecord
 from .model import Outcome
 from .recording import Policy, Recording, record
 from .report.compare import bounder, comparer
-from .report.grid import Grid, grid
+from .report.grid import Against, Grid, grid
 from .report.jsonfile import report
 from .report.terminal import Heading, recorded_lines, summary_line, table_lines
 from .reporting import on_github, without, write_files
@@ -36,6 +36,7 @@ def finish(config: pytest.Config, state: State) -> list[str]:
     data = report(
         state.ledger,
         target=state.run.target.name,
+        against=state.reference.against,
         machine=state.run.target.machine or "",
         grids=grids,
         args=redact(config.invocation_params.args),
@@ -60,17 +61,24 @@ def ending(state: State) -> int:
 
 def _grids(state: State) -> list[Grid]:
     """One for each metric of the gate, where anything was measured."""
-    cases = state.ledger.cases
+    target, everything = state.run.target, state.ledger.cases
+    cases = [case for case in everything if case.case.target == target.name]
     if not any(case.valid_starts for case in cases):
         return []
-    target = state.run.target
+    by_case, opposite = {case.case: case for case in everything}, state.opposite
+    against = (
+        None
+        if opposite is None
+        else Against(opposite.against, lambda summary: by_case.get(opposite.case(summary.case)))
+    )
     return [
         grid(
             cases,
             name,
-            compare=comparer(cases, name),
-            bounds=bounder(cases, name),
+            compare=comparer(everything, name),
+            bounds=bounder(everything, name),
             reference_steps=target.reference_steps,
+            against=against,
         )
         for name in target.gate.metrics
     ]
@@ -81,7 +89,7 @@ def _tables(state: State, grids: Sequence[Grid]) -> list[str]:
     targets = state.ledger.targets
     lines: list[str] = []
     for each in grids:
-        heading = Heading.of(targets.get(each.target, TargetRecord(each.target, "")))
+        heading = Heading.of(targets.get(each.target, TargetRecord(each.target, "")), each.against)
         lines += [*table_lines(each, heading=heading, width=width), ""]
     return lines
 

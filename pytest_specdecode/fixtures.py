@@ -52,7 +52,7 @@ def clean_environment(
     pytestconfig: pytest.Config, spec_host: Host, spec_config: SpecConfig, _spec_restart: int
 ) -> CleanProof:
     """Proof that nothing of an earlier server is left: what was checked, and what had to be killed."""
-    from .serving import clean  # noqa: PLC0415  (kept out of sessions that run no benchmark)
+    from .turns import clean  # noqa: PLC0415  (kept out of sessions that run no benchmark)
 
     return clean(pytestconfig.stash[STATE], spec_config, _spec_restart)
 
@@ -65,7 +65,7 @@ def spec_server(
 
     ``.url``, ``.config``, ``.settings`` (as the engine reports them), ``.counters()``, ``.log_tail()``.
     """
-    from .serving import serve  # noqa: PLC0415
+    from .turns import serve  # noqa: PLC0415
 
     state = pytestconfig.stash[STATE]
     yield serve(state, spec_config, _spec_restart)

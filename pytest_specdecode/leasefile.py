@@ -3,7 +3,8 @@
 Standard library only and nothing beyond Python 3.9: sent to the machine in question. Files, in a folder that
 only
 its owner can enter: ``lease.json`` (who, and when last heard of), ``beat-TOKEN`` (what the guard watches),
-``guarded-TOKEN`` (the guard has put everything back; that run is over).
+``guarded-TOKEN`` (the guard has put everything back; that run is over), ``guard-TOKEN`` (its script),
+``found-TOKEN-UNIT`` (how a unit was found).
 """
 
 from __future__ import annotations
@@ -84,9 +85,10 @@ def release(token: str) -> dict[str, Any]:
         lease = _held(where, float("inf"))
         if lease and lease["token"] == token:
             (where / "lease.json").unlink()
-        for name in (_BEAT, _GUARDED, "guard-"):
+        records = list(where.glob(f"found-{token}-*"))
+        for path in (*(where / (name + token) for name in (_BEAT, _GUARDED, "guard-")), *records):
             with contextlib.suppress(FileNotFoundError):
-                (where / (name + token)).unlink()
+                path.unlink()
         return {"held": False, "guarded": False, "holder": {}, "stale": []}
 
 

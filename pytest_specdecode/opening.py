@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from .baselines import Store, check_writable
 from .config import Target, load_targets
+from .counterpart import refuse_pair
 from .errors import BaselineError, ConfigError
 from .hosts.registry import make_host
 from .ledger import Ledger
+from .opposite import Opposite
 from .options import Settings
+from .reference import Recorded
 from .run import Run
-from .speaking import speaker
+from .speaking import Say, speaker
 from .state import State
 
 
@@ -24,20 +29,35 @@ def open_state(config: pytest.Config, settings: Settings) -> State:
     """
     _refuse_options(config)
     try:
-        target = _target(config, settings)
-        if settings.record:
-            check_writable(settings.baselines_dir)
-        store = Store(settings.baselines_dir, target.name)
-        ledger = Ledger()
-        run = Run(
-            target, ledger, host=make_host(target, ledger.add), folder=config.rootpath, say=speaker(config)
-        )
+        state = _state(config, settings)
     except (ConfigError, BaselineError) as error:
         raise pytest.UsageError(str(error)) from None
     _check_folder("--spec-json", settings.json_file)
     _check_folder("--spec-html", settings.html_file)
     _check_folder("--spec-markdown", settings.markdown_file)
-    return State(settings, run, ledger, store)
+    return state
+
+
+def _state(config: pytest.Config, settings: Settings) -> State:
+    target, other = _targets(config, settings)
+    ledger, say, folder = Ledger(), speaker(config), config.rootpath
+    host = make_host(target, ledger.add)
+    if other is None:
+        if settings.record:
+            check_writable(settings.baselines_dir)
+        store = Store(settings.baselines_dir, target.name)
+        run = Run(target, ledger, host=host, folder=folder, say=say)
+        return State(settings, run, ledger, Recorded(store, run))
+    run, theirs = (
+        Run(each, ledger, host=host, folder=folder, say=partial(_say_of, say, each.name))
+        for each in (target, other)
+    )
+    opposite = Opposite(run, theirs, ledger, folder)
+    return State(settings, run, ledger, opposite, opposite)
+
+
+def _say_of(say: Say, name: str, text: str) -> None:
+    say(f"{name}: {text}")
 
 
 def _refuse_options(config: pytest.Config) -> None:
@@ -51,12 +71,17 @@ def _refuse_options(config: pytest.Config) -> None:
         raise pytest.UsageError("--benchmark-skip leaves nothing of a benchmark session; drop one of the two")
 
 
-def _target(config: pytest.Config, settings: Settings) -> Target:
-    """The one target of this session.
+def _targets(config: pytest.Config, settings: Settings) -> tuple[Target, Target | None]:
+    """The target of this session, and the one of ``--spec-against``.
 
-    :raises ConfigError: when the file cannot be used, or does not say which.
+    :raises ConfigError: when the file cannot be used, does not say which, or they cannot be compared.
     """
     if settings.config_file is None:
+        if settings.against is not None:
+            raise ConfigError(
+                f"--spec-against={settings.against} compares two targets of a configuration file, and there "
+                f"is no specdecode.toml in {config.rootpath}; write one, or name a file with --spec-config"
+            )
         from .embedded import embedded_target  # noqa: PLC0415  (needs the demo extra)
 
         target = embedded_target()
@@ -65,7 +90,7 @@ def _target(config: pytest.Config, settings: Settings) -> Target:
                 f"--spec-target={settings.target}: there is no specdecode.toml in {config.rootpath}, only "
                 f"the embedded target {target.name!r}; name a file with --spec-config"
             )
-        return target
+        return target, None
     targets = load_targets(settings.config_file)
     names = ", ".join(targets)
     if settings.target is None:
@@ -73,12 +98,27 @@ def _target(config: pytest.Config, settings: Settings) -> Target:
             raise ConfigError(
                 f"{settings.config_file} has several targets ({names}); choose one with --spec-target"
             )
-        return next(iter(targets.values()))
-    if settings.target not in targets:
+        target = next(iter(targets.values()))
+    else:
+        target = _named("--spec-target", settings.target, targets, settings)
+    if settings.against is None:
+        return target, None
+    other = _named("--spec-against", settings.against, targets, settings)
+    if other.name == target.name:
         raise ConfigError(
-            f"--spec-target={settings.target}: {settings.config_file} has no such target; it has: {names}"
+            f"--spec-against={other.name} is the tested target itself; name another one of {names}, or give "
+            "it a second table to see how much two equal targets differ"
         )
-    return targets[settings.target]
+    refuse_pair(target, other)
+    return target, other
+
+
+def _named(option: str, name: str, targets: Mapping[str, Target], settings: Settings) -> Target:
+    if name not in targets:
+        raise ConfigError(
+            f"{option}={name}: {settings.config_file} has no such target; it has: {', '.join(targets)}"
+        )
+    return targets[name]
 
 
 def _check_folder(option: str, file: Path | None) -> None:

@@ -31,6 +31,12 @@ def add_options(parser: pytest.Parser) -> None:
     option("--spec-concurrency", "concurrency levels to run: 1,4,16", metavar="LIST")
     option("--spec-target", "which target of the configuration file to measure", metavar="NAME")
     option(
+        "--spec-against",
+        "measure this target too, in turns with the tested one on their host, and judge by its numbers of "
+        "this session, not by stored baselines",
+        metavar="TARGET",
+    )
+    option(
         "--spec-config",
         "configuration file (default: specdecode.toml in rootdir; else the embedded CPU target)",
         metavar="FILE",
@@ -100,6 +106,7 @@ class Settings:
     steps: tuple[int, ...] | None = None
     concurrency: tuple[int, ...] | None = None
     target: str | None = None
+    against: str | None = None
     config_file: Path | None = None
     baselines_dir: Path = Path("baselines")
     restarts: int | None = None
@@ -126,7 +133,8 @@ class Settings:
         record = bool(config.getoption("specdecode_update_baselines"))
         plan = bool(config.getoption("specdecode_plan"))
         resume = bool(config.getoption("specdecode_resume"))
-        on_command_line = (steps, concurrency, config.getoption("specdecode_target"))
+        against = _text(config, "against")
+        on_command_line = (steps, concurrency, config.getoption("specdecode_target"), against)
         if not (record or plan or resume) and all(value is None for value in on_command_line):
             return cls(benchmark_session=False)
         for flag in ("extend_baselines", "accept_slower"):
@@ -134,11 +142,22 @@ class Settings:
                 raise pytest.UsageError(f"--spec-{flag.replace('_', '-')} goes with {RECORD_SHORT}")
         if plan and resume:
             raise pytest.UsageError("--spec-plan touches nothing, --spec-resume measures; drop one")
+        if against is not None and record:
+            raise pytest.UsageError(
+                f"--spec-against={against} judges by this session alone and stores nothing; "
+                f"record baselines ({RECORD_SHORT}) in a run of its own"
+            )
+        if against is not None and resume:
+            raise pytest.UsageError(
+                f"--spec-against={against} compares within one session, which another one cannot go on with; "
+                "run again without --spec-resume"
+            )
         return cls(
             benchmark_session=True,
             steps=_numbers("--spec-steps", steps, least=0, words={"off": 0}),
             concurrency=_numbers("--spec-concurrency", concurrency, least=1),
             target=_text(config, "target"),
+            against=against,
             config_file=_config_file(config),
             baselines_dir=_path(config, "baselines") or config.rootpath / "baselines",
             restarts=_count("--spec-restarts", _text(config, "restarts")),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .gating import Family, Gate
-from .model import Case, Outcome
+from .model import Case, Outcome, SpecConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,8 @@ class Planned:
     case: Case
     restart: int
     gate: Gate | None = None
+    uses_server: bool = False
+    """Whether more than its measurement needs the running server: its body, or a fixture of the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,18 @@ class Plan:
         """Looks of this case and distinct (case, metric) comparisons of the session."""
         comparisons = {(i.case, name) for i in self.items if i.gate for name in i.gate.compared}
         return Family(looks=len(self.restarts(item.test, item.case)), cases=max(1, len(comparisons)))
+
+    def due(self, config: SpecConfig, restart: int) -> list[Case]:
+        """Each case of this configuration that a gate is still to judge at this restart, once, in order."""
+        return list(dict.fromkeys(i.case for i in self._at(config, restart) if i.gate is not None))
+
+    def uses_server(self, config: SpecConfig, restart: int) -> bool:
+        """Whether an item needs the server of this configuration beside measuring on it."""
+        return any(i.uses_server for i in self._at(config, restart))
+
+    def _at(self, config: SpecConfig, restart: int) -> list[Planned]:
+        open_items = (i for i in self.items if self.ended_before(i) is None)
+        return [i for i in open_items if i.case.config == config and i.restart == restart]
 
     def end(self, item: Planned, outcome: Outcome) -> None:
         self._ended[item.test, item.case] = Ended(item.restart, outcome)

@@ -5,12 +5,14 @@ nothing.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
+from .cleanroom import Site
 from .errors import HostError, SpecDecodeError
 from .hosts.lease import FREE_AFTER_S, ask
 from .hosts.redaction import redact
+from .hosts.scan import Seen
 from .model import SpecConfig
 from .run import Run
 from .services.registry import free_port
@@ -29,15 +31,28 @@ class Planning(Protocol):
     def restore_plan(self) -> Sequence[Sequence[str]]: ...
 
 
-def plan_lines(run: Run, configs: Iterable[SpecConfig]) -> list[str]:
-    """Lines for a person. What cannot be looked at is said, not raised."""
-    return [*clean_up_lines(run), *_looked(_starts(run, list(configs)))]
+def plan_lines(wanted: Sequence[tuple[Run, Sequence[SpecConfig]]]) -> list[str]:
+    """Lines for a person, over each target with its configurations; all are on one machine. What cannot be
+    looked at is said, not raised."""
+    runs = [run for run, _ in wanted]
+    lines = _head(runs)
+    if len(runs) > 1:
+        lines.append("  at each start of either, both services are stopped and nothing of them is left")
+    for run, configs in wanted:
+        lines += [f"{run.target.name}:"] if len(runs) > 1 else []
+        lines += [*_looked(_clean_up(run, runs)), *_looked(_starts(run, configs))]
+    return lines
 
 
 def clean_up_lines(run: Run) -> list[str]:
     """Of a clean-up alone, as :func:`plan_lines`."""
-    head = f"plan for {run.target.name} on {run.host.name}: nothing of this has been done"
-    return [head, *_looked(_machine(run)), *_looked(_clean_up(run))]
+    return [*_head([run]), *_looked(_clean_up(run, [run]))]
+
+
+def _head(runs: Sequence[Run]) -> list[str]:
+    names = " against ".join(run.target.name for run in runs)
+    first = f"plan for {names} on {runs[0].host.name}: nothing of this has been done"
+    return [first, *_looked(_machine(runs[0]))]
 
 
 def _looked(part: Iterator[str]) -> Iterator[str]:
@@ -62,8 +77,8 @@ def _machine(run: Run) -> Iterator[str]:
     yield f"  in use by {holder}: the run would not begin" if holder else "  nobody else holds the lease"
 
 
-def _clean_up(run: Run) -> Iterator[str]:
-    """The first stop, and what lives now that it would reach."""
+def _clean_up(run: Run, runs: Sequence[Run]) -> Iterator[str]:
+    """The first stop, and what lives now that it would reach. ``runs``: all whose services go."""
     service, site = run.service, run.venue.site
     if not service.managed:
         yield "  the service is external: nothing would be stopped, killed or started"
@@ -79,10 +94,19 @@ def _clean_up(run: Run) -> Iterator[str]:
     found = site.sorted(service)
     yield f"living processes that would die (cleanup.kill = {list(site.policy.kill)}):"
     yield from ([f"  {text}" for text in site.doomed(service)] or ["  none"])
-    for title, some in (("allowed to hold devices", found.allowed), ("would make it dirty", found.foreign)):
+    gone = {p.key for other in runs if other is not run for p in _killed(site, other)}
+    foreign = [p for p in found.foreign if p.key not in gone]
+    for title, some in (("allowed to hold devices", found.allowed), ("would make it dirty", foreign)):
         if some:
             yield f"{title}:"
             yield from (f"  {p}" for p in some)
+
+
+def _killed(site: Site, other: Run) -> Sequence[Seen]:
+    """What dies with another target's service."""
+    if isinstance(other.service, Planning):
+        other.service.stop_plan()  # it notes what it would stop
+    return site.sorted(other.service).kill
 
 
 def _starts(run: Run, configs: Sequence[SpecConfig]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from .errors import ConfigError, HostError
 from .journal import Subject
 from .ledger import CaseMeasured, TargetRecord
 from .model import ServerStart
+from .reference import Recorded
 from .state import State
 
 _SHAPING = ("steps", "concurrency", "restarts", "rounds", "record", "extend")
@@ -43,6 +44,7 @@ def open_journal(state: State, folder: Path, files: Iterable[Path]) -> None:
 
 def subject_of(state: State, folder: Path, files: Iterable[Path]) -> Subject:
     """What this run is."""
+    store = _recorded(state).store
     settings = {name: getattr(state.settings, name) for name in _SHAPING}
     tests = {_relative(name, folder): text for name, text in journal.digest(files).items()}
     planned = sorted(msgspec.json.encode(asdict(item), order="sorted").decode() for item in state.plan.items)
@@ -50,9 +52,15 @@ def subject_of(state: State, folder: Path, files: Iterable[Path]) -> Subject:
         target=_tables(state.run.target),
         options=msgspec.to_builtins(settings),
         tests={**tests, "cases": _digest(planned)},
-        baselines=_digest(journal.digest(state.store.folder.glob(f"{state.store.target}@*.json"))),
+        baselines=_digest(journal.digest(store.folder.glob(f"{store.target}@*.json"))),
         plugin=__version__,
     )
+
+
+def _recorded(state: State) -> Recorded:
+    """Only runs that are judged by stored numbers have a journal: one session is all that the others have."""
+    assert isinstance(state.reference, Recorded)
+    return state.reference
 
 
 def _tables(target: Target) -> dict[str, str]:
@@ -79,7 +87,7 @@ def _take(state: State, opened: journal.Journal) -> None:
     for event in opened.events:
         state.ledger.add(event)
         if isinstance(event, TargetRecord):
-            state.resumed = event
+            _recorded(state).resumed = event
         if isinstance(event, CaseMeasured) and event.start.start_id in restarts:
             state.know(event.case, restarts[event.start.start_id], event.start)
             taken += 1

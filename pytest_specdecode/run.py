@@ -31,6 +31,7 @@ from .load.requests import check_workload
 from .markers import Defaults
 from .model import Case, CaseStart, ServerStart, SpecConfig
 from .server import Server, answering
+from .services import TakingOver
 from .services.portwatch import local_port
 from .services.registry import free_port, make_service
 from .startup import verify, wait_ready
@@ -62,7 +63,7 @@ class Run:
         self._folder = folder
         self._server: Server | None = None
         self._http: HttpxHttp | None = None
-        here = target.host.ssh is None and not self._elsewhere
+        here = target.host.ssh is None and not self.elsewhere
         self._gpus = GpuWatch(self.host)
         self._crew = Crew(target.workload.client_processes, cores_for_client(engine_here=here))
         self._starts = 0
@@ -113,10 +114,10 @@ class Run:
     @property
     def hardware(self) -> str:
         """What is measured on, for people."""
-        return self.target.machine or "" if self._elsewhere else machine.hardware(self.facts)
+        return self.target.machine or "" if self.elsewhere else machine.hardware(self.facts)
 
     @property
-    def _elsewhere(self) -> bool:
+    def elsewhere(self) -> bool:
         """Whether the engine runs on a machine that cannot be asked for its facts."""
         away = self.target.host.ssh is None and local_port(self.target.url) is None
         return not self.service.managed and away
@@ -147,7 +148,7 @@ class Run:
                 f"target {self.target.name} is external, so it runs one configuration; "
                 f"{len(configs)} were asked for (steps {', '.join(str(c.steps) for c in configs)})"
             )
-        if self._elsewhere and self.target.machine is None:
+        if self.elsewhere and self.target.machine is None:
             raise ConfigError(
                 f"target {self.target.name}: {self.target.url} is another machine, whose hardware cannot be "
                 'asked for; name it with machine = "…", since baselines are compared on equal hardware only'
@@ -207,19 +208,47 @@ class Run:
         :raises BrokenError: when the machine is out of reach, or is not ours, or answers others' requests.
         :raises DirtyError: when that cannot be proven in time.
         """
+        self._refuse_traffic()
+        return self._clean(None)
+
+    @answering()
+    def survey(self) -> None:
+        """What has to be known of the service while another one may still be stopped with it: that nobody's
+        requests are cut, and how it was found.
+
+        :raises BrokenError: as :meth:`clean`; nothing was stopped then.
+        """
+        self._refuse_traffic()
+        if isinstance(self.service, TakingOver):
+            self.service.take_over()
+
+    @answering()
+    def vacate(self) -> None:
+        """Stop the service, and have nothing of it left, so that another one can start.
+
+        :raises BrokenError: as :meth:`clean`.
+        :raises DirtyError: when it does not end in time.
+        """
         self._open()
-        port = self.fixed_port() if self.service.managed else None
-        self.venue.refuse_traffic(self.service, port, self._headers())
+        self._clean(cleanroom.VACATE)
+
+    def _clean(self, steps: Sequence[cleanroom.Step] | None) -> cleanroom.CleanProof:
         self._touched = True
         self.stop()
         return cleanroom.clean(
             self.host,
             self.service,
-            port=port,
+            port=self.fixed_port() if self.service.managed else None,
             within_s=float(self.target.cleanup.within),
             progress=self.say,
             site=self.venue.site,
+            steps=steps,
         )
+
+    def _refuse_traffic(self) -> None:
+        self._open()
+        port = self.fixed_port() if self.service.managed else None
+        self.venue.refuse_traffic(self.service, port, self._headers())
 
     def _open(self) -> None:
         """:raises BrokenError: when nothing may be done on the machine."""
@@ -289,7 +318,7 @@ class Run:
         """Identity and context of the session, once its first server runs (§6)."""
         if self.identity:
             return
-        facts = None if self._elsewhere else self.facts
+        facts = None if self.elsewhere else self.facts
         self.identity = identity_of(
             self.target, self.engine, argv, facts, self._folder, draft_model=self.speculation.draft_model
         )
@@ -327,7 +356,7 @@ class Run:
             rounds=rounds or self.target.workload.rounds,
             progress=lambda text: self.say(f"steps={case.config.steps} c={case.concurrency} {text}"),
             crew=self._crew,
-            gpus=None if self._elsewhere or not self.facts.gpus else self._gpus.look,
+            gpus=None if self.elsewhere or not self.facts.gpus else self._gpus.look,
             rootdir=self._folder,
         )
         if (clocks := clocks_of(measured)) and not clocks.keys() <= self.context.keys():
@@ -356,12 +385,22 @@ class Run:
 
     def close(self) -> None:
         """Leave everything as it was found. Never raises."""
-        try:
-            self._crew.close()
-            self.stop()
-        finally:
-            self.service.restore()
-            self.venue.close()
+        close(self)
+
+
+def close(*runs: Run) -> None:
+    """Leave everything as it was found. Never raises.
+
+    All of one machine are stopped before any is put back: two services may not fit on it together.
+    """
+    with contextlib.ExitStack() as last_first:
+        for run in runs:
+            last_first.callback(run.venue.close)
+        for run in runs:
+            last_first.callback(run.service.restore)
+        for run in runs:
+            last_first.callback(run.stop)
+            last_first.callback(run._crew.close)
 
 
 def _without_speculation(target: Target, engine: Engine) -> Target:

@@ -61,18 +61,18 @@ def _started(state: State, config: SpecConfig, restart: int) -> Server:
         return server
     if state.resumed is not None:
         _refuse_another(run, state.resumed)
-    changed = state.store.renewed(run.machine, run.context)
+    changed = state.reference.renewed()
     if not changed:
         return server
     why = f"priming: {', '.join(changed)} since the baseline"
     run.say(f"{why}: this start fills caches and is thrown away")
     state.ledger.add(replace(server.start, discarded=why))
-    _load(state, server)
+    load(state, server)
     run.clean()
     return run.start(config, restart)
 
 
-def _load(state: State, server: Server) -> None:
+def load(state: State, server: Server) -> None:
     """One round at the highest concurrency: some kernels are compiled at the first request of their size.
     What is wrong with it shows again at the start that counts."""
     cases = [case for case in state.plan.cases() if case.config == server.config]

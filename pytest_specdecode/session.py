@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,7 @@ from .collection import CONCURRENCY, CONFIG, Axes, in_order, is_benchmark, job_o
 from .errors import CaseError, ConfigError, HostError
 from .finishing import ending, finish
 from .measurement import Baseline, Measurement
-from .model import Outcome
+from .model import Outcome, SpecConfig
 from .opening import open_state
 from .options import Settings
 from .overview import with_overview
@@ -48,7 +48,8 @@ class BenchmarkSession:
         :raises pytest.UsageError: naming what cannot be used.
         """
         state = config.stash[STATE] = open_state(config, settings)
-        return cls(config, state, Axes(settings, state.run.target, state.run.defaults))
+        other = state.opposite.run.target if state.opposite else None
+        return cls(config, state, Axes(settings, state.run.target, state.run.defaults, other))
 
     # -- collection -----------------------------------------------------------------------------------
 
@@ -78,20 +79,31 @@ class BenchmarkSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._state.plan = self._axes.plan(session.items)
+        state = self._state
+        state.plan = self._axes.plan(session.items)
         if session.config.option.collectonly or not session.items:
             return
-        if self._state.settings.plan:
-            lines = plan_lines(self._state.run, self._axes.configs(session.items))
-            self._planned = with_overview(lines, self._state, map(job_of, session.items))
+        wanted = zip(state.runs, self._configs(session.items), strict=True)
+        if state.settings.plan:
+            lines = plan_lines(list(wanted))
+            alone = state.opposite is None
+            self._planned = with_overview(lines, state, map(job_of, session.items)) if alone else lines
             return
         try:
-            levels = [case.concurrency for case in self._state.plan.cases()]
-            configs, wait_s = self._axes.configs(session.items), self._state.settings.wait_lease_s
-            self._state.run.check(configs, levels, wait_lease_s=wait_s)
-            open_journal(self._state, self._config.rootpath, _files(session))
+            levels, wait_s = [case.concurrency for case in state.plan.cases()], state.settings.wait_lease_s
+            for run, configs in wanted:
+                run.check(configs, levels, wait_lease_s=wait_s)
+            if state.opposite is None:
+                open_journal(state, self._config.rootpath, _files(session))
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
+
+    def _configs(self, items: list[pytest.Item]) -> Iterator[list[SpecConfig]]:
+        """What each target will run, each configuration once, in order."""
+        yield self._axes.configs(items)
+        if self._state.opposite is not None:
+            gated = dict.fromkeys(i.case.config for i in self._state.plan.items if i.gate is not None)
+            yield list(dict.fromkeys(map(self._state.opposite.config, gated)))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self._state.done.add(nodeid)
@@ -148,14 +160,14 @@ class BenchmarkSession:
 
     def _background(self, measurement: Measurement) -> Background:
         history = self._state.stored(measurement.case).history
-        return Background(history, self._config.invocation_params.args)
+        return Background(history, self._config.invocation_params.args, self._state.reference.against)
 
     # -- the end --------------------------------------------------------------------------------------
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         state = self._state
-        state.run.close()
+        state.close()
         state.stop_clock()
         if state.journal is not None:
             stopped = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)

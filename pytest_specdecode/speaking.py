@@ -16,8 +16,10 @@ from .outlook import Outlook
 from .report.progress import Progress
 from .state_key import STATE
 
+Say = Callable[[str], None]
 
-def speaker(config: pytest.Config) -> Callable[[str], None]:
+
+def speaker(config: pytest.Config) -> Say:
     """What tells people what goes on. Silent with ``-q`` and in workers."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     if reporter is None or config.get_verbosity() < 0 or hasattr(config, "workerinput"):
@@ -83,6 +85,8 @@ class Speaker:
         if session.config.option.collectonly or not session.items:
             return
         state = self._config.stash[STATE]
+        if state.opposite is not None:  # what two targets take together is stored nowhere
+            return
         jobs = [job_of(item) for item in session.items]
         forecast = Forecast(state, [job for job in jobs if job is not None], likely_machine(state))
         self._outlook = Outlook(state, jobs, forecast)

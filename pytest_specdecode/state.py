@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from .baselines import Store
 from .clock import ReplayClock
-from .errors import CaseError, InvalidError
+from .errors import BrokenError, CaseError, InvalidError
 from .gating import Judgement, Stored, judge_case
 from .journal import Journal
 from .ledger import CaseMeasured, Ledger, TargetRecord
 from .measurement import Measurement
 from .model import Case, CaseStart, Outcome, SpecConfig
+from .opposite import Opposite
 from .options import Settings
 from .plan import Plan, Planned
 from .recording import Written
-from .run import Run
+from .reference import Recorded, Reference
+from .report.text import case_label
+from .run import Run, close
 from .server import Server
 
 
@@ -39,7 +40,9 @@ class State:
     settings: Settings
     run: Run
     ledger: Ledger
-    store: Store
+    reference: Reference
+    opposite: Opposite | None = None
+    """The other target of ``--spec-against``; then it is the reference too."""
     plan: Plan = field(default_factory=Plan)
     clock: ReplayClock = field(default_factory=ReplayClock)
     failures: list[Outcome | None] = field(default_factory=list)
@@ -54,8 +57,6 @@ class State:
     """Cases that a recording did not store."""
     journal: Journal | None = None
     """Where every event goes as it happens; None in a process that measures nothing."""
-    resumed: TargetRecord | None = None
-    """What the interrupted run was of that this one resumes."""
     done: set[str] = field(default_factory=set)
     """Node ids of items that have run."""
     _began: float = field(default_factory=time.monotonic)
@@ -67,17 +68,32 @@ class State:
 
         :raises CaseError: when it must not become a number.
         """
-        key = planned.case, planned.restart
-        if key not in self._measured:
-            try:
-                start = self.run.measure(server, planned.case, rounds=self.settings.rounds)
-            except CaseError as error:
-                self._measured[key] = error
-            else:
-                self._measured[key] = start
-                restarts, gates = self.plan.case_restarts(planned.case), self.plan.gates(planned.case)
-                self.ledger.add(CaseMeasured(planned.case, start, len(restarts), gates))
-        known = self._measured[key]
+        self.take(self.run, server, planned.case, planned.restart)
+        return self._number(planned.case, planned.restart)
+
+    def take(self, run: Run, server: Server, case: Case, restart: int) -> None:
+        """Have ``case`` measured at this restart, unless it was: a number, or the error instead."""
+        if self.known(case, restart):
+            return
+        try:
+            start = run.measure(server, case, rounds=self.settings.rounds)
+        except CaseError as error:
+            self.fail(case, restart, error)
+            return
+        self._measured[case, restart] = start
+        restarts = len(self.plan.case_restarts(case)) or 1
+        self.ledger.add(CaseMeasured(case, start, restarts, self.plan.gates(case)))
+
+    def fail(self, case: Case, restart: int, error: CaseError) -> None:
+        """The case has this error instead of a number."""
+        self._measured[case, restart] = error
+
+    def known(self, case: Case, restart: int) -> bool:
+        return (case, restart) in self._measured
+
+    def _number(self, case: Case, restart: int) -> CaseStart:
+        """:raises CaseError: when it must not be one."""
+        known = self._measured.get((case, restart), BrokenError("it was not measured at this restart"))
         if isinstance(known, CaseError):
             raise type(known)(str(known))
         if not known.valid:
@@ -97,10 +113,30 @@ class State:
         wanted = [i.case for i in self.plan.items if i.case.config == config and i.restart == restart]
         return self.resumed is not None and all((case, restart) in self._measured for case in wanted)
 
+    def facing(self, planned: Planned) -> tuple[Case, CaseStart] | None:
+        """The other target's case and start that this item is to be judged against; None where it is not.
+
+        :raises CaseError: the other's own, when it has no number.
+        """
+        opposite = self.opposite
+        if opposite is None or planned.gate is None or opposite.incomparable:
+            return None
+        case = opposite.case(planned.case)
+        try:
+            return case, self._number(case, planned.restart)
+        except CaseError as error:
+            raise type(error)(f"{case_label(case)}, to be compared with: {error}") from None
+
     def forget(self, planned: Planned) -> None:
         """The item runs a second time: what its first attempt measured and decided is void."""
-        self._measured.pop((planned.case, planned.restart), None)
+        self.drop(planned.case, planned.restart)
+        if self.opposite is not None and planned.gate is not None:
+            self.drop(self.opposite.case(planned.case), planned.restart)
         self.plan.reopen(planned)
+
+    def drop(self, case: Case, restart: int) -> None:
+        """What is known of this case at this restart is void."""
+        self._measured.pop((case, restart), None)
 
     def starts(self, planned: Planned) -> tuple[CaseStart, ...]:
         """The case's starts up to this item's restart, in order; all are valid once this one is."""
@@ -113,27 +149,21 @@ class State:
         if self.settings.record:
             return Judgement(Outcome.RECORDED if last else None)
         assert planned.gate is not None
+        starts, case = self.starts(planned), planned.case
+        if not self.reference.ready(case, planned.gate, len(starts), last=last):
+            return Judgement(None)
         return judge_case(
-            self.starts(planned),
-            self.stored(planned.case),
+            starts,
+            self.stored(case),
             planned.gate,
             family=self.plan.family(planned),
-            noise=self.store.noise(self.run.machine),
+            noise=self.reference.noise(case),
             last=last,
         )
 
     def stored(self, case: Case) -> Stored:
-        """What the baselines hold for this case on this machine."""
-        return self.store.stored(case, machine=self.run.machine, identity=self.identity, context=self.context)
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """What runs; before the first start of a resumed run, what ran then."""
-        return self.run.identity or (self.resumed.identity if self.resumed else {})
-
-    @property
-    def context(self) -> Mapping[str, Any]:
-        return self.run.context or (self.resumed.context if self.resumed else {})
+        """What this case is judged against, or why there is nothing."""
+        return self.reference.stored(case)
 
     def first_entry(self, planned: Planned) -> bool:
         """Whether this (case, restart) has no entry in pytest-benchmark's run yet; it has one from now on."""
@@ -141,6 +171,26 @@ class State:
         fresh = key not in self._entered
         self._entered.add(key)
         return fresh
+
+    @property
+    def store(self) -> Store:
+        """The baselines, for a session that is judged by them."""
+        assert isinstance(self.reference, Recorded)
+        return self.reference.store
+
+    @property
+    def resumed(self) -> TargetRecord | None:
+        """What ran in the run that is resumed; None for a run from the beginning."""
+        return self.reference.resumed if isinstance(self.reference, Recorded) else None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The tested target's, then the other's."""
+        return (self.run, self.opposite.run) if self.opposite else (self.run,)
+
+    def close(self) -> None:
+        """Leave everything as it was found. Never raises."""
+        close(*self.runs)
 
     def stop_clock(self) -> None:
         self.ledger.seconds = time.monotonic() - self._began

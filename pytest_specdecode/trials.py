@@ -17,6 +17,7 @@ from .plan import Planned
 from .report.junit import properties
 from .server import Server
 from .state import State, Trial
+from .turns import again
 
 TRIAL = pytest.StashKey[Trial]()
 
@@ -39,9 +40,12 @@ def conduct(state: State, item: pytest.Item, server: Server, benchmark: Any) -> 
     """
     planned, trial = planned_of(item), item.stash[TRIAL]
     assert planned is not None
-    start = state.measure(planned, state.run.revive(server) if trial.again else server)
+    if trial.again:
+        server = again(state, planned, server)
+    other = state.facing(planned)
+    start = state.measure(planned, server)
     if benchmark is not None and state.first_entry(planned):
-        replay(benchmark, state.clock, planned.case, start, planned.restart)
+        replay(benchmark, state.clock, planned.case, start, planned.restart, other=other)
     if planned.gate is None:
         trial.outcome = Outcome.MEASURED
         trial.measurement = Measurement(planned.case, (start,))

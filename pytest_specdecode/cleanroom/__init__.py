@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .proof import CleanProof
 from .site import Site
-from .steps import SITE_STEPS, STEPS, Finding, Room, Step
+from .steps import SITE_STEPS, STEPS, VACATE, Finding, Room, Step
 from .walk import clean
 
-__all__ = ["SITE_STEPS", "STEPS", "CleanProof", "Finding", "Room", "Site", "Step", "clean"]
+__all__ = ["SITE_STEPS", "STEPS", "VACATE", "CleanProof", "Finding", "Room", "Site", "Step", "clean"]

@@ -117,6 +117,9 @@ _PORT = Step("port", _open, "waiting for it to close; it is not ours to kill", "
 STEPS: tuple[Step, ...] = (_STOP, _KILL, _PORT)
 """For a service on a machine that has no devices to free."""
 
+VACATE: tuple[Step, ...] = (_STOP, _KILL)
+"""For a service beside the one that is to start: that one's own steps prove the rest."""
+
 SITE_STEPS: tuple[Step, ...] = (
     Step("identity", _identity, "comparing both roads", "both roads lead to the same machine"),
     _STOP,

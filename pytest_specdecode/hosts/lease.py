@@ -78,11 +78,14 @@ class Lease:
         return self._ok_at is not None
 
     def take(self, *, wait_s: float = 0.0, say: Callable[[str], None] = _quiet) -> tuple[str, ...]:
-        """Take the lease and keep it. Tokens of dead runs whose guards still wait are returned.
+        """Take the lease and keep it. Tokens of dead runs whose guards still wait are returned; none where it
+        is ours already.
 
         :raises BrokenError: when somebody else holds it for longer than ``wait_s``, naming them.
         :raises HostError: when the host could not be asked.
         """
+        if self._thread is not None:
+            return ()
         deadline = time.monotonic() + wait_s
         while True:
             answer = self._beat()

@@ -25,8 +25,17 @@ Bounds = Callable[[CaseSummary, str], tuple[float, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Against:
+    """Another target of the session, by name, and its case for each of the tested one's."""
+
+    target: str
+    of: Callable[[CaseSummary], CaseSummary | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
-    """One case. ``value``: None where it has no valid number; ``gain``: over the reference configuration."""
+    """One case. ``value``: None where it has no valid number; ``gain``: over the reference configuration, or
+    over the other target's case."""
 
     outcome: Outcome | None
     value: float | None = None
@@ -64,12 +73,15 @@ class Grid:
     cells: Mapping[tuple[SpecConfig, int], Cell]
     best: Mapping[int, tuple[SpecConfig, ...]]
     """By concurrency: the best configuration, then those that cannot be told from it."""
+    against: str = ""
+    """The other target of the session, where gains are over its cases; there is no reference then."""
 
     def as_dict(self) -> dict[str, Any]:
         """As in ``--spec-json``. ``cells`` and ``configs`` go together, None where there is no such case."""
         table = metric(self.name)
         return {
             "target": self.target,
+            "against": self.against or None,
             "metric": self.name,
             "unit": table.unit,
             "higher_is_better": table.higher_is_better,
@@ -96,17 +108,22 @@ def grid(
     compare: Compare,
     bounds: Bounds | None = None,
     reference_steps: int | None = None,
+    against: Against | None = None,
 ) -> Grid:
     """The grid of a metric over the cases of one target, of which there is at least one.
 
     :param reference_steps: of the configuration that gains refer to; None: the one with the fewest.
+    :param against: what gains refer to instead, where another target was measured beside it.
     """
     by_place = {(c.case.config, c.case.concurrency): c for c in cases}
     configs = sorted({config for config, _ in by_place}, key=config_order)
     levels = sorted({level for _, level in by_place})
-    reference = _reference(configs, reference_steps)
+    reference = None if against is not None else _reference(configs, reference_steps)
 
     def gain(config: SpecConfig, level: int) -> Comparison | None:
+        if against is not None:
+            case, theirs = by_place[config, level], against.of(by_place[config, level])
+            return compare(case, theirs, name) if theirs is not None and name in case.metrics else None
         if reference is None or config == reference or (reference, level) not in by_place:
             return None
         case, other = by_place[config, level], by_place[reference, level]
@@ -123,6 +140,7 @@ def grid(
             level: _best([by_place[c, level] for c in configs if (c, level) in by_place], name, compare)
             for level in levels
         },
+        against.target if against is not None else "",
     )
 
 

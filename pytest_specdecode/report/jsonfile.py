@@ -18,19 +18,26 @@ SCHEMA = 1
 
 
 def report(
-    ledger: Ledger, *, target: str, machine: str, grids: Sequence[Grid] = (), args: Sequence[str] = ()
+    ledger: Ledger,
+    *,
+    target: str,
+    machine: str,
+    against: str = "",
+    grids: Sequence[Grid] = (),
+    args: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The report of one target's run, JSON-able.
 
+    :param against: the other target that was measured in turns with it; its cases and starts are there too
     :param machine: used where the run ended before the target described itself
     :param grids: the tables, which need statistics that are made elsewhere
     :param args: what pytest was called with, secrets redacted
     """
     described = ledger.targets.get(target)
-    cases = [c for c in ledger.cases if c.case.target == target]
     return {
         "schema": SCHEMA,
         "target": target,
+        "against": against or None,
         "machine": described.machine if described else machine,
         "identity": dict(described.identity) if described else {},
         "context": dict(described.context) if described else {},
@@ -38,9 +45,9 @@ def report(
         "targets": [asdict(record) for record in ledger.targets.values()],
         "summary": summary(ledger),
         "tables": [each.as_dict() for each in grids],
-        "cases": [_case(c) for c in cases],
+        "cases": [_case(c) for c in ledger.cases],
         "tests": [_test(t) for t in ledger.tests if t.case is None],
-        "starts": [_server_start(s) for s in ledger.server_starts if s.target == target],
+        "starts": [_server_start(s) for s in ledger.server_starts],
         "audit": [asdict(command) for command in ledger.commands],
     }
 

@@ -51,11 +51,13 @@ class Judged(Protocol):
 class Background:
     """What a message needs beside the judgement.
 
-    ``history``: stored start medians by metric; ``args``: the arguments that pytest was called with.
+    ``history``: stored start medians by metric; ``args``: the arguments that pytest was called with;
+    ``against``: the other target of the session, where the numbers are its own and not stored ones.
     """
 
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     args: Sequence[str] = ()
+    against: str = ""
 
     def old(self, name: str) -> float | None:
         """The stored number of a metric: the geometric mean over its starts."""
@@ -77,7 +79,8 @@ def full_text(measured: Judged, background: Background | None = None) -> str:
         f"{name:<20} {_change(background.old(name), value)} {metric(name).unit}"
         for name, value in measured.metrics.items()
     ]
-    return "\n".join([*_lines(measured, background), *others, "", "all metrics, stored → now:", *figures])
+    sides = f"{background.against} → {measured.case.target}" if background.against else "stored → now"
+    return "\n".join([*_lines(measured, background), *others, "", f"all metrics, {sides}:", *figures])
 
 
 def record_command(case: Case, args: Sequence[str]) -> str:
@@ -111,10 +114,19 @@ def _lines(measured: Judged, background: Background) -> list[str]:
     ]
     if judgement.outcome is Outcome.REGRESSED:
         lines += why_lines(judgement, measured, background)
-        changed = ", ".join(judgement.changes)
-        if changed or any(not name.endswith(FLOOR) for name in judgement.verdicts):
-            lines.append(f"since the baseline: {changed or 'nothing that is recorded has changed'}")
+        lines += _changed(measured, judgement, background)
     return lines
+
+
+def _changed(measured: Judged, judgement: Judgement, background: Background) -> Iterator[str]:
+    changed = ", ".join(judgement.changes)
+    if not changed and all(name.endswith(FLOOR) for name in judgement.verdicts):
+        return
+    if background.against:
+        between = f"from {background.against} to {measured.case.target}"
+        yield f"{between}: {changed or 'nothing that is known of them differs'}"
+    else:
+        yield f"since the baseline: {changed or 'nothing that is recorded has changed'}"
 
 
 def _regressed(measured: Judged, judgement: Judgement, background: Background) -> str:
@@ -125,6 +137,8 @@ def _regressed(measured: Judged, judgement: Judgement, background: Background) -
         return (
             f"{stem} misses its {bound} by {lost}; find the cause, or change the {bound} where it is written"
         )
+    if background.against:
+        return f"{stem} is worse than that of {background.against} by {lost}; find the cause below"
     return (
         f"{stem} is worse than what is stored by {lost}; find the cause below, or accept it: "
         f"{record_command(measured.case, background.args)} --spec-accept-slower"
@@ -143,6 +157,8 @@ def _inconclusive(_measured: Judged, judgement: Judgement, _background: Backgrou
 
 
 def _record(measured: Judged, judgement: Judgement, background: Background) -> str:
+    if background.against:
+        return f"{judgement.reason}; make these equal in the configuration file"
     return f"{judgement.reason}; record it: {record_command(measured.case, background.args)}"
 
 

@@ -41,8 +41,10 @@ class Heading:
     workload: str = ""
 
     @classmethod
-    def of(cls, record: TargetRecord) -> Heading:
-        return cls(record.target, **record.about)
+    def of(cls, record: TargetRecord, against: str = "") -> Heading:
+        """``against``: the other target of the session."""
+        name = f"{record.target} against {against}" if against else record.target
+        return cls(name, **record.about)
 
     def line(self, name: str) -> str:
         place = f"{self.target} on {self.hardware}" if self.hardware else self.target

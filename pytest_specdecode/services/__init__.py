@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +68,16 @@ class Service(Protocol):
 
     def restore(self) -> None:
         """Leave everything as it was found. Never raises."""
+        ...
+
+
+@runtime_checkable
+class TakingOver(Protocol):
+    """A service that remembers how it was found before its first stop."""
+
+    def take_over(self) -> None:
+        """Remember it, and make sure that it is put back whatever happens to us. Only the first call counts.
+
+        :raises BrokenError: when that cannot be made sure.
+        """
         ...

@@ -1,4 +1,4 @@
-"""A transient unit on the host that puts the service back when we are no longer heard of."""
+"""A transient unit on the host that puts the services back when we are no longer heard of."""
 
 from __future__ import annotations
 
@@ -16,11 +16,28 @@ _FOLDER = "/run/specdecode"
 PREFIX = "specdecode-guard-"
 
 # A shell script, since people kill every Python on such machines. It counts its own seconds while the beat
-# does
-# not change, so that no clock that is set matters.
+# does not change, so that no clock that is set matters. All units go down before any comes back: two services
+# of one machine may not fit on it together.
 _SCRIPT = r"""
-folder=$1 token=$2 limit=$3 unit=$4 found=$5 dropin=$6
-shift 6
+folder=$1 token=$2 limit=$3
+each() {
+  for record in "$folder/found-$token-"*; do
+    [ -e "$record" ] || continue
+    { read -r unit; read -r found; read -r dropin; read -r manager; } < "$record"
+    "$1"
+  done
+}
+down() {
+  rm -f "$dropin"
+  rmdir "${dropin%/*}" 2>/dev/null
+  systemctl $manager daemon-reload
+  systemctl $manager stop "$unit"
+  systemctl $manager reset-failed "$unit"
+}
+back() {
+  [ "$found" = active ] && systemctl $manager start --no-block "$unit"
+  echo "pytest-specdecode was not heard of for $limit s: $unit is back as it was found ($found)"
+}
 quiet=0 last=
 while [ -e "$folder/beat-$token" ]; do
   seen=$(cat "$folder/beat-$token" 2>/dev/null)
@@ -31,14 +48,9 @@ while [ -e "$folder/beat-$token" ]; do
       [ -e "$folder/now-$token" ] || [ "$(cat "$folder/beat-$token" 2>/dev/null)" = "$last" ] || exit 1
       : > "$folder/guarded-$token"
     ) 9>"$folder/lock" || continue
-    rm -f "$dropin"
-    rmdir "${dropin%/*}" 2>/dev/null
-    systemctl "$@" daemon-reload
-    systemctl "$@" stop "$unit"
-    systemctl "$@" reset-failed "$unit"
-    [ "$found" = active ] && systemctl "$@" start --no-block "$unit"
-    rm -f "$folder/beat-$token" "$folder/now-$token"
-    echo "pytest-specdecode was not heard of for $limit s: $unit is back as it was found ($found)"
+    each down
+    each back
+    rm -f "$folder/found-$token-"* "$folder/beat-$token" "$folder/now-$token"
     exit 0
   fi
   sleep 1
@@ -59,7 +71,7 @@ class Found:
 
 
 class Guard:
-    """The guard of the run that holds the lease ``token``."""
+    """The guard of the run that holds the lease ``token``: one for all units that the run has touched."""
 
     def __init__(
         self, host: Runner, token: str, *, folder: str = _FOLDER, silence_s: float = SILENCE_S
@@ -70,31 +82,44 @@ class Guard:
         self._silence_s = silence_s
         self.unit = f"{PREFIX}{token}.service"
 
-    def start(self, found: Found, run: Sequence[str] = ("systemd-run",)) -> None:
-        """:raises BrokenError: when it does not run; then nothing may be stopped."""
+    def start(
+        self, found: Found, run: Sequence[str] = ("systemd-run",), ask: Sequence[str] = ("systemctl",)
+    ) -> None:
+        """Have it look after one more unit.
+
+        :raises BrokenError: when it does not run; then nothing may be stopped.
+        """
         script = f"{self._folder}/guard-{self._token}"
-        wrote = self._run(["sh", "-c", 'umask 077; cat > "$1"', "sh", script], stdin=_SCRIPT.encode())
-        words = [
-            self._folder,
-            self._token,
-            f"{self._silence_s:.0f}",
-            found.unit,
-            "active" if found.active else "inactive",
-            found.dropin,
-            *found.manager,
-        ]
-        argv = [*run, f"--unit={self.unit}", "--collect", "--quiet", "--", "/bin/sh", script, *words]
+        state = "active" if found.active else "inactive"
+        record = "\n".join((found.unit, state, found.dropin, " ".join(found.manager), ""))
+        wrote = self._write(self._record(found.unit), record)
+        if wrote.status == 0:
+            wrote = self._write(script, _SCRIPT)
+        words = [script, self._folder, self._token, f"{self._silence_s:.0f}"]
+        argv = [*run, f"--unit={self.unit}", "--collect", "--quiet", "--", "/bin/sh", *words]
         ran = self._run(argv) if wrote.status == 0 else wrote
-        if ran.status != 0:
+        if ran.status != 0 and self._run([*ask, "is-active", "--quiet", self.unit]).status != 0:
             raise BrokenError(
                 f"{self._host.name}: the guard that would put {found.unit} back if we were cut off could "
                 f"not be "
                 f"started, so nothing was stopped: {ran.stderr.strip()[-300:]}"
             )
 
-    def stop(self, run: Sequence[str] = ("systemctl",)) -> None:
-        """The service is back; the guard is no longer needed."""
-        self._run([*run, "stop", self.unit])
+    def stop(self, unit: str, run: Sequence[str] = ("systemctl",)) -> None:
+        """That unit is back; with the last one the guard is no longer needed."""
+        script = 'rm -f "$1"; for r in "${1%-"$2"}"-*; do [ -e "$r" ] && exit 1; done; exit 0'
+        if self._run(["sh", "-c", script, "sh", self._record(unit), unit]).status == 0:
+            self._run([*run, "stop", self.unit])
+
+    def _record(self, unit: str) -> str:
+        """Where it reads how that unit was found."""
+        return f"{self._folder}/found-{self._token}-{unit}"
+
+    def _write(self, path: str, text: str) -> CommandResult:
+        """Whole or not at all: the guard may be reading."""
+        script = 'umask 077; cat > "$2" && mv -f "$2" "$1"'
+        new = f"{self._folder}/new-{self._token}"
+        return self._run(["sh", "-c", script, "sh", path, new], stdin=text.encode())
 
     def _run(self, argv: Sequence[str], stdin: bytes = b"") -> CommandResult:
         return self._host.run(argv, timeout=_TIMEOUT_S, stdin=stdin)
@@ -117,7 +142,7 @@ def relieve(host: Runner, token: str, *, folder: str = _FOLDER, within_s: float 
     unit = f"{PREFIX}{token}.service"
     script = (
         'systemctl is-active --quiet "$3" || systemctl --user is-active --quiet "$3" 2>/dev/null '
-        '|| { rm -f "$1/beat-$2"; exit 3; }; : > "$1/now-$2"'
+        '|| { rm -f "$1/beat-$2" "$1/found-$2-"*; exit 3; }; : > "$1/now-$2"'
     )
     asked = host.run(["sh", "-c", script, "sh", folder, token, unit], timeout=_TIMEOUT_S)
     if asked.status == 3:

@@ -185,7 +185,7 @@ class SystemdService:
         if guard is not None:
             self._permit()
             wanted = Found(self.unit, found.active, self._ctl.dropin, self._ctl.manager)
-            guard.start(wanted, self._ctl.prefix("systemd-run"))
+            guard.start(wanted, self._ctl.prefix("systemd-run"), self._ctl.prefix("systemctl"))
         self._guard = guard
         self._found = found
         self._ours.remember(found)
@@ -343,7 +343,7 @@ class SystemdService:
             self._permit()
             self._put_back()
             if self._guard is not None:
-                self._guard.stop(self._ctl.prefix("systemctl"))
+                self._guard.stop(self.unit, self._ctl.prefix("systemctl"))
             self._found = self._guard = None
 
     def _put_back(self) -> None:

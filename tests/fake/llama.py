@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+BUILD = "b11434-unknown"
 VERSION = "version: 0.6.0-dev (build 11434, commit unknown)\nbuilt with GNU 12.2.0 for Linux x86_64"
 TYPES = (
     "none,draft-simple,draft-eagle3,draft-mtp,ngram-simple,ngram-map-k,ngram-map-k4v,ngram-mod,ngram-cache"
@@ -181,7 +182,7 @@ def props(command: Command, slots: int) -> dict[str, Any]:
         "chat_template": "{%- for message in messages -%}{{- message.content -}}{%- endfor -%}",
         "bos_token": "<bos>",
         "eos_token": "<eos>",
-        "build_info": "b11434-unknown",
+        "build_info": BUILD,
         "is_sleeping": False,
     }
 
@@ -229,7 +230,7 @@ class Form:
             "created": int(time.time()),
             "id": f"chatcmpl-{number:08d}",
             "model": model,
-            "system_fingerprint": "b11434-unknown",
+            "system_fingerprint": BUILD,
             "object": "chat.completion.chunk" if chat else "text_completion",
         }
 

@@ -89,7 +89,7 @@ class Engine:
         known: dict[str, Any] = {
             "/health": {"status": "ok"},
             "/v1/health": {"status": "ok"},
-            "/props": llama.props(self.command, self.told),
+            "/props": {**llama.props(self.command, self.told), "build_info": self.settings.build},
             "/slots": llama.slots_answer(
                 self.command, self.told, len(self.running), speculating=self.speculating
             ),

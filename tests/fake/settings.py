@@ -47,6 +47,7 @@ Faults of requests. A share of 0.1 meets the 10th, 20th, … request; 1 every on
     natural_share, natural_tokens  without ``ignore_eos`` this share ends after so many tokens
     cached_share    share of the prompt's tokens that come from a cache, whatever was asked
     foreign_tok_s   tokens of somebody else that go into the counters
+    build           the version that /props says
 
 Form of the stream
     split_bytes     written in pieces of so many bytes, each in its own packet
@@ -66,11 +67,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from tests.fake import llama
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     tok_s: float | dict[str, float] = 100.0
     factor: float = 1.0
+    build: str = llama.BUILD
     tokens_per_event: int | list[int] | None = None
     event_per_token: bool = False
     ttft_ms: float = 20.0
