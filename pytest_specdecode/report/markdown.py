@@ -76,7 +76,7 @@ def _heading(data: Mapping[str, Any]) -> str:
         f"{_mark(outcome) if n else ''}{outcome.upper()} {n}" for outcome, n in view.counts(data)
     )
     lines = "  \n".join(escaped(line) for line in view.headings(data))
-    title = f"### Speculative decoding: {escaped(str(data.get('target') or ''))}"
+    title = f"### Speculative decoding: {escaped(view.subject(data))}"
     return f"{title}\n\n{lines}\n\n**{counts}** · {view.took(data)}"
 
 

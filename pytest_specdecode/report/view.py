@@ -6,7 +6,7 @@ It reads what a file holds and computes no figure anew; a key that an older file
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ConfigError
@@ -146,9 +146,18 @@ def labels_of(data: Plain) -> dict[SpecConfig, str]:
 
 
 def headings(data: Plain) -> list[str]:
-    """One line for each target: name, hardware, engine and workload."""
+    """One line for each target: name, hardware, engine and workload; first the tested one."""
     described = data.get("targets") or [{"target": data.get("target", ""), "machine": data.get("machine")}]
-    return [_heading(each) for each in described]
+    lines = {each["target"]: _heading(each) for each in described}
+    other = data.get("against")
+    if other in lines:
+        lines[other] = f"the baseline, measured in the same session: {lines.pop(other)}"
+    return list(lines.values())
+
+
+def subject(data: Plain) -> str:
+    """What was measured, by name: ``new``, or ``new against old``."""
+    return " against ".join(str(name) for name in (data.get("target"), data.get("against")) if name)
 
 
 def _heading(described: Plain) -> str:
@@ -235,7 +244,8 @@ def _problems(data: Plain) -> Iterator[Problem]:
     for case in data.get("cases", ()):
         for test in case.get("tests", ()):
             if _bad(test):
-                yield _problem(test, case, labels, args)
+                found = _problem(test, case, labels, args)
+                yield replace(found, record="") if data.get("against") else found
     for test in data.get("tests", ()):
         if _bad(test):
             yield _problem(test, None, labels, args)

@@ -117,7 +117,7 @@ def heat(ratio: float | None, sure: bool) -> str:
 
 
 def _title(data: Plain) -> str:
-    return f"{data.get('target') or 'specdecode'} on {data.get('machine') or 'an unknown machine'}"
+    return f"{view.subject(data) or 'specdecode'} on {data.get('machine') or 'an unknown machine'}"
 
 
 def _began(data: Plain) -> str:
