@@ -73,7 +73,7 @@ def test_it_records_nothing(two: Project) -> None:
 def test_the_plan_shows_both(two: Project) -> None:
     result = two.run(*BOTH, "--spec-plan")
     result.stdout.fnmatch_lines(
-        ["plan for new against old on *", "new:", "start with steps=1:", "old:", "start with steps=1:"]
+        ["plan for new against old on *", "new:", "start with steps=1, *", "old:", "start with steps=1, *"]
     )
     assert result.ret == 0
     assert not two.starts
