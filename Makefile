@@ -8,7 +8,7 @@ MORE =
 # tests start many short processes: without compiled modules each would compile them anew
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo screenshots test test-rig test-sglang test-docs docs lint coverage clean
+.PHONY: demo screenshots test perf test-rig test-sglang test-docs docs lint coverage clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -59,6 +59,10 @@ $(SGLANG)/.ready: tests/sglang/requirements.txt $(wildcard tests/sglang/standin/
 ## real SGLang servers on this CPU with stand-in kernels: by hand, about 15 minutes (tests/sglang/README.md)
 test-sglang: $(VENV)/.dev $(SGLANG)/.ready
 	SPECDECODE_SGLANG=$(CURDIR)/$(SGLANG) $(BIN)/pytest $(MORE) tests/sglang
+
+## the load client at high rates, by hand on a quiet machine: accuracy, memory, cost (docs/load-client.md)
+perf: $(VENV)/.dev
+	$(BIN)/python -m tests.perf
 
 ## the documentation as a site in docs/_build, every warning an error
 docs: $(VENV)/.dev

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _HEAD_END = b"\r\n\r\n"
+_HEX = b"0123456789abcdefABCDEF"
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 """How a chunked body ends, unless it has trailers."""
 
@@ -79,11 +80,10 @@ def read_body(raw: bytes, head: Head) -> tuple[list[Piece], bool]:
     pieces: list[Piece] = []
     at = head.size
     while (line_end := raw.find(b"\r\n", at)) >= 0:
-        try:
-            size = int(raw[at:line_end].partition(b";")[0], 16)
-        except ValueError:
-            raise BadAnswerError(f"not a chunk size: {raw[at : at + 20]!r}") from None
-        start = line_end + 2
+        digits = raw[at:line_end].partition(b";")[0].strip()
+        if not digits or digits.strip(_HEX):  # int() would take signs and underscores, too
+            raise BadAnswerError(f"not a chunk size: {raw[at : at + 20]!r}")
+        size, start = int(digits, 16), line_end + 2
         if size == 0:
             return pieces, raw.startswith(b"\r\n", start) or raw.find(_HEAD_END, start) >= 0
         if start + size > len(raw):
@@ -91,6 +91,8 @@ def read_body(raw: bytes, head: Head) -> tuple[list[Piece], bool]:
             break
         pieces.append(Piece(start, raw[start : start + size]))
         at = start + size + 2
+        if not b"\r\n".startswith(raw[at - 2 : at]):
+            raise BadAnswerError(f"a chunk goes on after its {size} bytes: {raw[at - 2 : at + 18]!r}")
     return pieces, False
 
 

@@ -28,6 +28,8 @@ from ..model import ACCEPT_RATE_POS
 from .streams import Stream
 
 _PERCENTILES = (50, 95, 99)
+BEYOND = 5
+"""Requests that must lie beyond a percentile for it to say more than its few largest values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +194,19 @@ def cached_share(streams: Sequence[Stream], template_tokens: int) -> float:
     return from_cache / prompt if prompt else 0.0
 
 
-def facts_of(streams: Sequence[Stream], concurrency: int) -> Mapping[str, float | int | None]:
+def few_samples(requests: int) -> str | None:
+    """Which percentiles over so many requests rest on a few of them, in words; None when none does."""
+    few = [f"p{p}" for p in _PERCENTILES if requests * (100 - p) < 100 * BEYOND]
+    return f"{', '.join(few)} of {requests} requests" if few else None
+
+
+def facts_of(streams: Sequence[Stream], concurrency: int) -> Mapping[str, float | int | str | None]:
     """What a reader wants to know beside the metrics: sizes, and what the window left out."""
     good = [s for s in streams if not s.failure]
     window = busy_window(good, concurrency)
-    found: dict[str, float | int | None] = {
+    found: dict[str, float | int | str | None] = {
         "requests": len(streams),
+        "few_samples": few_samples(len(good)),
         "output_tokens": sum(s.total for s in good),
         "prompt_tokens": sum(s.usage.prompt_tokens for s in good if s.usage),
         "cached_prompt_tokens": total_or_none(s.usage.cached_tokens for s in good if s.usage),

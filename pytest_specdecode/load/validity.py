@@ -258,6 +258,7 @@ def client_late(e: Evidence) -> str | None:
 
 
 def throttled(e: Evidence) -> str | None:
+    """GPUs were slowed down by heat, a power brake or other hardware slow-down while it ran."""
     return slowdown(e.gpus, e.seconds)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ..model import Case, Outcome, geometric_mean, metric
+from ..model import Case, Outcome, Round, geometric_mean, metric
 from .text import case_label, number, percent, share
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ class Judged(Protocol):
     def judgement(self) -> Judgement | None: ...
 
 
+class JudgedRounds(Judged, Protocol):
+    """The same with its rounds."""
+
+    @property
+    def rounds(self) -> Sequence[Round]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Background:
     """What a message needs beside the judgement.
@@ -69,7 +76,7 @@ def comparison_lines(measured: Judged, background: Background | None = None) -> 
     return _lines(measured, background or Background())[:LINES]
 
 
-def full_text(measured: Judged, background: Background | None = None) -> str:
+def full_text(measured: JudgedRounds, background: Background | None = None) -> str:
     """All that is known of the comparison, for a section of the test's report."""
     background = background or Background()
     judgement = measured.judgement
@@ -80,7 +87,12 @@ def full_text(measured: Judged, background: Background | None = None) -> str:
         for name, value in measured.metrics.items()
     ]
     sides = f"{background.against} → {measured.case.target}" if background.against else "stored → now"
-    return "\n".join([*_lines(measured, background), *others, "", f"all metrics, {sides}:", *figures])
+    few = dict.fromkeys(str(said) for r in measured.rounds if (said := r.facts.get("few_samples")))
+    notes = [f"few samples in a round: {said}" for said in few]
+    return "
+".join(
+        [*_lines(measured, background), *others, "", f"all metrics, {sides}:", *figures, *notes]
+    )
 
 
 def record_command(case: Case, args: Sequence[str]) -> str:

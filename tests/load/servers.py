@@ -79,14 +79,17 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def scripted(*answers: Sequence[bytes | float], tls: ssl.SSLContext | None = None) -> Iterator[str]:
+def scripted(
+    *answers: Sequence[bytes | float], tls: ssl.SSLContext | None = None, last: bool = False
+) -> Iterator[str]:
     """A server that plays one script a connection, in order: bytes are sent, numbers are seconds of silence.
 
-    It closes the connection at a script's end; the last script serves all later connections. Yields its URL.
+    It closes the connection at a script's end; the last script serves all later connections, or with ``last``
+    there are none. Yields its URL.
     """
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         listener.settimeout(DEADLINE_S)
-        thread = threading.Thread(target=_play, args=(listener, answers, tls), daemon=True)
+        thread = threading.Thread(target=_play, args=(listener, answers, tls, last), daemon=True)
         thread.start()
         port = listener.getsockname()[1]
         yield f"{'https' if tls else 'http'}://localhost:{port}/base"
@@ -96,7 +99,10 @@ def scripted(*answers: Sequence[bytes | float], tls: ssl.SSLContext | None = Non
 
 
 def _play(
-    listener: socket.socket, answers: Sequence[Sequence[bytes | float]], tls: ssl.SSLContext | None
+    listener: socket.socket,
+    answers: Sequence[Sequence[bytes | float]],
+    tls: ssl.SSLContext | None,
+    last: bool,
 ) -> None:
     number = 0
     while True:
@@ -112,6 +118,8 @@ def _play(
             with connection:
                 if _read_request(connection):
                     number += 1
+                    if last and number == len(answers):
+                        listener.close()
                     for step in script:
                         if isinstance(step, bytes):
                             connection.sendall(step)

@@ -39,6 +39,7 @@ GOOD: Script = [
 ]
 
 
+USAGE = {"completion_tokens": 3, "prompt_tokens": 3}
 ABORTED = b'data: {"choices": [{"text": "", "finish_reason": "abort"}]}\n\ndata: [DONE]\n\n'
 
 
@@ -84,6 +85,25 @@ def test_a_text_that_looks_like_the_last_chunk_does_not_end_the_stream() -> None
     assert stream.failure is None
 
 
+def test_chunks_may_carry_extensions_zeros_and_trailers() -> None:
+    first, second = chunk(event("a")), chunk(event("b") + end(3))
+    odd = [b"000" + first[:2].upper() + b" ;x=1" + first[2:], second, b"0\r\nServer-Timing: total\r\n\r\n"]
+    with scripted([HEAD, *odd]) as url:
+        (stream,) = streams(url)
+    assert stream.failure is None
+    assert stream.total == 3
+
+
+def test_a_server_that_stops_listening_in_mid_round() -> None:
+    with scripted(GOOD, last=True) as url:
+        result = played(url, requests=4)
+    good, refused = result.streams
+    assert good.failure is None
+    assert refused.refused
+    assert "no connection to localhost" in (refused.failure or "")
+    assert result.unsent == 2
+
+
 def test_an_answer_ends_with_its_length_without_waiting_for_the_server() -> None:
     body = event("abc") + end(3)
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -100,6 +120,10 @@ def test_an_answer_ends_with_its_length_without_waiting_for_the_server() -> None
         ([], "closed without an answer"),
         ([b"SSH-2.0-OpenSSH_9.9\r\n"], "not an HTTP/1 answer"),
         ([HEAD, b"zz\r\nabc\r\n", LAST], "not a chunk size"),
+        ([HEAD, b"-6\r\nabc\r\n", LAST], "not a chunk size"),
+        ([HEAD, chunk(event("a"))[:-2] + b"more", chunk(end(3)), LAST], "a chunk goes on after its"),
+        ([HEAD, chunk(event("a")), chunk(end(3))], "cut in mid-stream, after 2 events"),
+        ([HEAD, chunk(event("a", usage=USAGE)), chunk(event("b", usage=USAGE))], "cut in mid-stream"),
         ([HEAD, chunk(event("a")), b"40\r\ndata: "], "cut in mid-stream, after 1 events"),
         ([HEAD, chunk(b"data: [1, 2]\n\n"), LAST], "event 1 is not a JSON object"),
         ([HEAD, chunk(b"data: \xff\n\n"), LAST], "event 1 is not a JSON object"),

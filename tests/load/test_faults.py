@@ -40,6 +40,8 @@ def measured(
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "errors": ({"error_share": 0.1}, "1 of 10 requests failed: HTTP 500: .*made to fail"),
     "busy": ({"error_share": 1, "error_status": 503}, "requests failed, .* given up: HTTP 503"),
+    "some busy": ({"error_share": 0.1, "error_status": 503}, "1 of 10 requests failed: HTTP 503"),
+    "garbage": ({"garbage_share": 0.1}, "1 of 10 requests failed: event [0-9]+ is not a JSON object"),
     "cut": ({"cut_share": 0.1}, "1 of 10 requests failed: cut in mid-stream, after [0-9]+ events"),
     "mute": ({"mute_share": 0.1}, "1 of 10 requests failed: ended without usage"),
     "stalls": ({"stall_share": 0.1, "stall_s": 30}, "1 of 10 requests failed: nothing came for 0.5 s"),

@@ -4,8 +4,9 @@ Standard library only. One process, one heap of due times, events rendered once 
 measures its own lateness for every event, so that a late server is not taken for a late client. It answers as
 llama.cpp does (running counts in ``timings``, usage at the end), which clients of OpenAI's API can read.
 
-Beside the streams it answers ``/health``, ``/v1/models`` and ``/lateness``: what was sent since it was last
-asked, ``{"events", "late_ms_p50", "late_ms_p95", "late_ms_p99", "late_ms_max", "cpu_s"}``.
+Beside the streams it answers ``/health``, ``/v1/models`` and ``/served``: what it served since it was last
+asked, ``{"events", "late_ms_p50", "late_ms_p95", "late_ms_p99", "late_ms_max", "cpu_s", "begun"}``, ``begun``
+being pairs of when a request had come (s, of ``time.perf_counter``) and the tokens that it asked for.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Script:
             if not tokens:
                 break
         counts = list(accumulate(events))
+        self.sizes = events
         self.due_s = [ttft_s + (count - counts[0]) / tok_s for count in counts]
         self.data = [
             chunk(form.text(WORD * size, {"predicted_n": count}))
@@ -82,6 +84,7 @@ class Server:
         self._streams: dict[int, Stream] = {}
         self._due: list[tuple[float, int, Stream]] = []
         self._late_s = array("d")
+        self._begun: list[tuple[float, int]] = []
         self._cpu_s = time.process_time()
         self._poll = select.epoll()
         self._listener = socket.create_server(("127.0.0.1", args.port), backlog=4096)
@@ -136,14 +139,14 @@ class Server:
         if len(rest) >= length:
             stream.received = rest[length:]
             method, path, _ = head.decode("latin-1").split(" ", 2)
-            if method == "GET":
+            if method != "POST":
                 self._answer(stream, path)
             else:
                 self._begin(stream, json.loads(rest[:length]), chat="chat" in path)
 
     def _answer(self, stream: Stream, path: str) -> None:
         known = {"/health": {"status": "ok"}, "/v1/models": {"object": "list", "data": [{"id": "fake"}]}}
-        content = self._lateness() if path == "/lateness" else known.get(path)
+        content = self._served() if path == "/served" else known.get(path)
         body = json.dumps(content or {"error": "no such page"}).encode()
         status = b"200 OK" if content else b"404 Not Found"
         stream.sock.send(
@@ -151,10 +154,10 @@ class Server:
             % (status, len(body), body)
         )
 
-    def _lateness(self) -> dict[str, float]:
+    def _served(self) -> dict[str, object]:
         late_ms = sorted(1000 * s for s in self._late_s)
         cpu_s, self._cpu_s = time.process_time() - self._cpu_s, time.process_time()
-        self._late_s = array("d")
+        self._late_s, begun, self._begun = array("d"), self._begun, []
         last = len(late_ms) - 1
         shares = {f"late_ms_p{p}": late_ms[last * p // 100] if late_ms else 0.0 for p in (50, 95, 99)}
         return {
@@ -162,6 +165,7 @@ class Server:
             **shares,
             "late_ms_max": late_ms[-1] if late_ms else 0.0,
             "cpu_s": cpu_s,
+            "begun": begun,
         }
 
     def _begin(self, stream: Stream, request: dict[str, object], *, chat: bool) -> None:
@@ -172,6 +176,7 @@ class Server:
             self._scripts[tokens, chat] = Script(
                 tokens, self._sizes, args.ttft_ms / 1000, args.tok_s, chat=chat
             )
+        self._begun.append((began_s, tokens))
         stream.script, stream.at, stream.began_s = self._scripts[tokens, chat], 0, began_s
         stream.sock.send(HEAD)
         heappush(self._due, (began_s + stream.script.due_s[0], id(stream), stream))

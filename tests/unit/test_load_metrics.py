@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_specdecode.engines import Counters, Usage
-from pytest_specdecode.load.metrics import busy_window, cached_share, delta, facts_of, metrics_of
+from pytest_specdecode.load.metrics import busy_window, cached_share, delta, facts_of, few_samples, metrics_of
 from pytest_specdecode.load.streams import Stream
 from pytest_specdecode.model import metric
 
@@ -59,6 +59,24 @@ def test_the_total_counts_what_came_while_all_workers_were_busy() -> None:
     assert metrics_of(streams, 2, NOTHING)["total_tok_s"] == pytest.approx((1 + 1 + 2 + 2) / 2)
     facts = facts_of(streams, 2)
     assert (facts["ramp_s"], facts["window_s"], facts["tail_s"]) == (2, 2, 2)
+
+
+def test_the_window_is_exact_whatever_an_event_carries() -> None:
+    """Tokens count where their event came: those of ramp-up and tail are not in it, nor is their time."""
+    mixed = [3.0, 1.0, 4.0, 2.0, 1.0, 4.0]
+    early = stream([1, 2, 3, 4, 5, 6], mixed, worker=0, sent_s=0.5)
+    late = stream([3.5, 4.5, 5.5, 6.5, 7.5, 8.5], mixed, worker=1, sent_s=2.5)
+    inside = (4 + 2 + 1 + 4) + (3 + 1 + 4)
+    assert metrics_of([early, late], 2, NOTHING)["total_tok_s"] == pytest.approx(inside / 3.5)
+    facts = facts_of([early, late], 2)
+    assert (facts["ramp_s"], facts["window_s"], facts["tail_s"]) == (2, 3.5, 2.5)
+
+
+def test_percentiles_over_few_requests_say_so() -> None:
+    assert few_samples(16) == "p95, p99 of 16 requests"
+    assert few_samples(256) == "p99 of 256 requests"
+    assert few_samples(500) is None
+    assert facts_of([stream([1, 2], [1, 1])], 1)["few_samples"] == "p50, p95, p99 of 1 requests"
 
 
 def test_there_is_no_total_when_the_workers_were_never_all_busy() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_specdecode.gating import Judgement
-from pytest_specdecode.model import Case, Outcome
+from pytest_specdecode.model import Case, Outcome, Round
 from pytest_specdecode.report.messages import Background, comparison_lines, full_text, record_command
 from pytest_specdecode.verdict import Verdict
 from pytest_specdecode.why import Part, Why
@@ -38,6 +38,7 @@ class Measured:
         default_factory=lambda: {"tok_s": 97.3, "step_ms": 21.4, "tokens_per_step": 2.2}
     )
     case: Case = field(default_factory=case)
+    rounds: Sequence[Round] = (Round({}, 1.0, facts={"few_samples": "p95, p99 of 16 requests"}),)
 
 
 def regressed(why: Why | None = None, **verdicts: Verdict) -> Measured:
@@ -175,6 +176,7 @@ def test_the_full_text_has_every_metric_and_every_reason() -> None:
     assert "\ntok_s: shown to be slower by more than 1.0%\n" in text
     assert "\ntotal_tok_s: shown not to be slower by 5.0% or more\n" in text
     assert "\nstep_ms              21.0 → 21.4 ms" in text
+    assert text.endswith("\nfew samples in a round: p95, p99 of 16 requests")
 
 
 METRICS = ("tok_s", "total_tok_s", "ttft_ms_p50", "step_ms", "e2e_ms_p99")
