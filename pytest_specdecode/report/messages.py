@@ -89,10 +89,7 @@ def full_text(measured: JudgedRounds, background: Background | None = None) -> s
     sides = f"{background.against} → {measured.case.target}" if background.against else "stored → now"
     few = dict.fromkeys(str(said) for r in measured.rounds if (said := r.facts.get("few_samples")))
     notes = [f"few samples in a round: {said}" for said in few]
-    return "
-".join(
-        [*_lines(measured, background), *others, "", f"all metrics, {sides}:", *figures, *notes]
-    )
+    return "\n".join([*_lines(measured, background), *others, "", f"all metrics, {sides}:", *figures, *notes])
 
 
 def record_command(case: Case, args: Sequence[str]) -> str:
