@@ -72,6 +72,11 @@ class Run:
         self._closed: str | None = None
         self._touched = False
 
+    @property
+    def touched(self) -> bool:
+        """Whether anything may have been stopped or started."""
+        return self._touched
+
     # -- before anything is stopped -------------------------------------------------------------------
 
     @property

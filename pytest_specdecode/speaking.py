@@ -117,7 +117,12 @@ class Speaker:
 
     def pytest_keyboard_interrupt(self) -> None:
         self._clear()
+        state = self._config.stash[STATE]
+        if not (state.run.touched and state.run.service.managed):
+            return
         self._reporter.write_line("interrupted: stopping the engine, and leaving everything as it was found")
+        if state.journal is not None and any(case.starts for case in state.ledger.cases):
+            self._reporter.write_line("what was measured is kept: --spec-resume goes on from there")
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
