@@ -19,7 +19,7 @@ from .config import Speculation, Target
 from .engines import ChecksLaunch, Engine, Launch
 from .engines.http import HttpxHttp
 from .engines.registry import load_engine
-from .errors import BrokenError, ConfigError, HostError
+from .errors import BrokenError, ConfigError, HostError, UnknownRunError
 from .gpuclocks import GpuWatch
 from .hosts import CommandResult, Host
 from .hosts.audit import redact
@@ -69,6 +69,7 @@ class Run:
         self._starts = 0
         self._facts: machine.Facts | None = None
         self._help: CommandResult | None = None
+        self._helpless = False
         self._closed: str | None = None
         self._touched = False
 
@@ -201,8 +202,15 @@ class Run:
 
     def _help_text(self) -> str:
         """What the engine prints for ``--help``; empty where its command is unknown or does not answer."""
-        result = self.help()
-        return f"{result.stdout}\n{result.stderr}" if result else ""
+        if self._helpless:
+            return ""
+        try:
+            result = self.help()
+        except UnknownRunError:  # some import for minutes before they print it
+            self._helpless = True
+            return ""
+        return f"{result.stdout}
+{result.stderr}" if result else ""
 
     # -- a start --------------------------------------------------------------------------------------
 

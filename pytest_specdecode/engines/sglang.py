@@ -54,7 +54,7 @@ class SGLang:
             algorithm=algorithm,
             steps=longest_draft(family_of(algorithm), _int(said.get(f.STEPS)), draft_tokens),
             model=None if model is None or model.startswith(("-", "{")) else model,
-            port=_int(said["port"]) if "port" in said else DEFAULT_PORT,
+            port=_port(said, argv),
             nodes=_int(said.get("nnodes")) or 1,
             topk=topk,
             draft_tokens=draft_tokens if family_of(algorithm) is Family.CHAIN and (topk or 1) > 1 else None,
@@ -201,6 +201,13 @@ class SGLang:
             drafts=verified,
             accepted_by_position=_by_position(drafted.get("spec_correct_drafts_histogram") or ()),
         )
+
+
+def _port(said: Mapping[str, str | bool], argv: Sequence[str]) -> int | None:
+    """SGLang's own default holds where the command is known and leaves no place for another."""
+    if "port" in said or not argv or any("{port}" in word for word in argv):
+        return _int(said.get("port"))
+    return DEFAULT_PORT
 
 
 def _shape(said: Mapping[str, str | bool], family: Family | None) -> tuple[int | None, int | None]:

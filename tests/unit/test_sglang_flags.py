@@ -102,6 +102,8 @@ def test_what_the_target_leaves_unsaid_comes_from_the_launch_command() -> None:
 
 def test_port_and_nodes() -> None:
     assert ENGINE.read_launch(SERVER.split()).port == 30000
+    assert ENGINE.read_launch(["./serve.sh", "{port}", "{flags}"]).port is None
+    assert ENGINE.read_launch([]).port is None
     assert ENGINE.read_launch([*SERVER.split(), "--nnodes", "2", "--node-rank=0"]).nodes == 2
 
 

@@ -84,6 +84,7 @@ def edit(path: Path, pairs: list[tuple[str, str]]) -> None:
         if text.count(old) != 1:
             sys.exit(f"{path}: found {text.count(old)} times, expected once: {old!r}")
         text = text.replace(old, new)
+    path.unlink()  # an installer may share the file with its cache
     path.write_text(text)
 
 
