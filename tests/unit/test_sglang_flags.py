@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_specdecode.config import Speculation
+from pytest_specdecode.config import Speculation, load_targets
+from pytest_specdecode.engines import ChecksLaunch
 from pytest_specdecode.engines import sglang_flags as f
+from pytest_specdecode.engines.registry import load_engine
 from pytest_specdecode.engines.sglang import SGLang
 from pytest_specdecode.errors import ConfigError
 from pytest_specdecode.model import SpecConfig
@@ -253,3 +255,15 @@ def test_a_forced_acceptance_is_a_length(config: SpecConfig, rate: float, length
     }
     assert ENGINE.environment(config, None) == {}
     assert ENGINE.environment(SpecConfig.of(0), rate) == {}
+
+
+def test_the_example_can_be_measured() -> None:
+    target = load_targets(HERE.parents[1] / "examples/qwen/specdecode.toml")["qwen"]
+    engine = load_engine(target.engine)
+    assert isinstance(engine, ChecksLaunch)
+    for steps in target.steps:
+        config = SpecConfig.of(steps, algorithm=target.speculation.algorithm, topk=target.speculation.topk)
+        written = engine.flags(config, target.speculation, help_text=HELP)
+        command = [*SERVER.split(), *target.service.extra_args, *written]
+        engine.check_launch(command, config, max(target.concurrency))
+        assert engine.read_launch(command).steps == steps
