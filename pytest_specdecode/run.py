@@ -209,8 +209,7 @@ class Run:
         except UnknownRunError:  # some import for minutes before they print it
             self._helpless = True
             return ""
-        return f"{result.stdout}
-{result.stderr}" if result else ""
+        return f"{result.stdout}\n{result.stderr}" if result else ""
 
     # -- a start --------------------------------------------------------------------------------------
 
