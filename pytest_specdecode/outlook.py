@@ -55,7 +55,7 @@ class Outlook:
             self._remaining(starts),
             times,
             served={(start.config, start.restart) for start in starts},
-            measured={(c, r) for c, r in self._planned() if self.state.is_measured(c, r)},
+            measured={(c, r) for c, r in self._planned() if self.state.known(c, r)},
         )
         return (
             None if left.seconds is None else max(0.0, left.seconds - min(now - self._marked_s, left.first_s))

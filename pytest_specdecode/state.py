@@ -89,6 +89,7 @@ class State:
         self._measured[case, restart] = error
 
     def known(self, case: Case, restart: int) -> bool:
+        """Whether the case has its number at this restart, or an error instead of one."""
         return (case, restart) in self._measured
 
     def _number(self, case: Case, restart: int) -> CaseStart:
@@ -103,10 +104,6 @@ class State:
     def know(self, case: Case, restart: int, start: CaseStart) -> None:
         """The case was measured at this restart by the run that is resumed."""
         self._measured[case, restart] = start
-
-    def is_measured(self, case: Case, restart: int) -> bool:
-        """Whether the case has its number at this restart, or an error instead of one."""
-        return (case, restart) in self._measured
 
     def all_known(self, config: SpecConfig, restart: int) -> bool:
         """Whether a resumed run has all cases of that server already."""

@@ -26,7 +26,7 @@ class Session:
         self.ledger = Ledger()
         self._measured: set[tuple[Case, int]] = set()
         state: Any = SimpleNamespace(
-            plan=self.plan, ledger=self.ledger, is_measured=lambda case, r: (case, r) in self._measured
+            plan=self.plan, ledger=self.ledger, known=lambda case, r: (case, r) in self._measured
         )
         known = Times({CONFIG: 600.0}, {CASE: 60.0}) if stored is None else stored
         forecast: Any = SimpleNamespace(stored=known, looks=lambda _: looks, rounds=5)
