@@ -33,10 +33,10 @@ requests = "max(2c, 4)"
 rounds = 2
 {workload}
 [target.real.gate]
-tolerance = "90%"
+tolerance = "50%"
 restarts = 1
 """
-"""How fast it is means nothing here; the tolerance is as wide as it can be."""
+"""One start and two rounds: enough for figures to be checked, not for a verdict."""
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""The whole way: SGLang started, checked, measured, recorded and judged by pytest."""
+"""The whole way: SGLang started, checked, measured, recorded and judged by pytest.
+
+How fast the stand-ins are means nothing, so there must be a verdict, whichever it is.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ def test_recorded_and_judged(
     recorded = here.run(f"--spec-steps={steps}", "--update-baselines")
     assert recorded.returncode == 0, recorded.stdout
     judged = here.run(f"--spec-steps={steps}")
-    assert judged.returncode == 0, judged.stdout
-    assert {c["outcome"] for c in here.report["cases"]} == {"pass"}
+    assert judged.returncode in {0, 1, 11}, judged.stdout
+    assert {c["outcome"] for c in here.report["cases"]} <= {"pass", "inconclusive", "regressed"}
     for (number, concurrency), found in cases(here).items():
         what = (number, concurrency, found)
         assert 1 <= found["tokens_per_step"] <= 1 + number, what
