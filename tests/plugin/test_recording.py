@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +118,28 @@ def test_a_note_alone_never_gates_and_a_floor_alone_does(project: Project) -> No
 
 
 def test_two_recordings_at_once_lose_nothing(project: Project) -> None:
-    import subprocess
-    import sys
-
-    command = [sys.executable, "-m", "pytest", "-q", "--update-baselines", "-p", "no:cacheprovider"]
+    """From two checkouts into one folder; of one checkout the second would be refused."""
+    folder = project.pytester.path
+    other = folder / "other"
+    other.mkdir()
+    for name in ("specdecode.toml", "test_bench.py"):
+        shutil.copy(folder / name, other / name)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "test_bench.py",
+        "--update-baselines",
+        "-p",
+        "no:cacheprovider",
+    ]
     both = [
         subprocess.Popen(
-            [*command, f"--spec-steps={steps}"], cwd=project.pytester.path, stdout=subprocess.DEVNULL
+            [*command, f"--rootdir={place}", f"--spec-baselines={folder}/baselines", f"--spec-steps={steps}"],
+            cwd=place,
+            stdout=subprocess.DEVNULL,
         )
-        for steps in (0, 1)
+        for place, steps in ((folder, 0), (other, 1))
     ]
     assert [process.wait(timeout=60) for process in both] == [0, 0]
     assert [case["config"]["steps"] for case in stored(project)["cases"]] == [0, 1]

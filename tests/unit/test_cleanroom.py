@@ -181,11 +181,11 @@ def test_a_host_that_cannot_be_looked_at_is_dirty() -> None:
 def test_a_supervisor_that_does_not_answer_is_no_clean_environment(
     host: AuditedHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_specdecode.hosts.child._ANSWER_S", 0.2)
     service = CommandService(host, program(SLEEPS, tmp_path))
     service.start([], free_port())
     engine = told(tmp_path, "engine")
     supervisor = procfs.table()[engine[0]].parent
+    monkeypatch.setattr("pytest_specdecode.hosts.child._ANSWER_S", 0.2)
     os.kill(supervisor, signal.SIGSTOP)
     try:
         assert "nobody knows whether it runs" in service.state().detail
