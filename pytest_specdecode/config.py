@@ -34,6 +34,8 @@ class HostTable(Table, frozen=True, kw_only=True):
 
     ssh: str | None = None
     """``user@host``, or a name from ~/.ssh/config."""
+    pool: list[str] = msgspec.field(default_factory=list)
+    """Instead of ``ssh``: several hosts of one kind, each measuring a share under ``pytest -nN``."""
     sudo: bool = False
     """``sudo -n`` for what needs root."""
 

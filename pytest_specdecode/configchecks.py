@@ -16,7 +16,7 @@ from .strict import shown
 if TYPE_CHECKING:
     from .config import ServiceTable, TargetTable, Workload
 
-FLAGS, PORT = "{flags}", "{port}"
+FLAGS, PORT, HOST = "{flags}", "{port}", "{host}"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OWN_FIELDS = {
     "model": "use the target's model",
@@ -160,8 +160,9 @@ def _service(key: str, service: ServiceTable) -> Iterator[str]:
 
 
 def _host(key: str, table: TargetTable) -> Iterator[str]:
-    if table.tunnel and (table.host.ssh is None or table.url is None):
+    if table.tunnel and not ((table.host.ssh or table.host.pool) and table.url):
         yield f"{key}.tunnel: needs host.ssh, which carries it, and url, the address as the host sees it"
+    yield from _pool(key, table)
     for i, pattern in enumerate(table.cleanup.devices):
         if not pattern.startswith("/"):
             yield f'{key}.cleanup.devices[{i}]: {shown(pattern)} is not a path such as "/dev/nvidia*"'
@@ -171,6 +172,31 @@ def _host(key: str, table: TargetTable) -> Iterator[str]:
             f"{key}.hypervisor.machine_id: {shown(pinned)} is not a machine id; it is what the container "
             f"has in "
             "/etc/machine-id, 32 hexadecimal digits"
+        )
+
+
+def _pool(key: str, table: TargetTable) -> Iterator[str]:
+    """A pool is one target on several hosts: nothing in it may name one of them."""
+    pool, named = table.host.pool, table.url is not None and HOST in table.url
+    if not pool:
+        if named:
+            yield f'{key}.url: "{HOST}" stands for a host of host.pool, and there is none'
+        return
+    if not all(pool) or len(set(pool)) < len(pool):
+        yield f'{key}.host.pool: {shown(pool)}; expected different addresses such as "root@10.1.230.174"'
+    if table.host.ssh is not None:
+        yield f"{key}.host: has ssh and pool; the pool names the hosts, so leave ssh out"
+    if table.hypervisor is not None:
+        yield (
+            f"{key}.hypervisor: is the second road to one machine, and host.pool has {len(pool)}; leave one "
+            "out"
+        )
+    if table.service.external:
+        yield f"{key}.service.external: runs one configuration, which one host measures; use host.ssh"
+    if table.url is not None and not (table.tunnel or named):
+        yield (
+            f'{key}.url: {shown(table.url)} is one address for {len(pool)} hosts; put "{HOST}" where their '
+            "own goes, or set tunnel = true"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -15,6 +15,7 @@ from .gating import Gate
 from .hosts.redaction import redact
 from .ledger import CaseSummary, TargetRecord
 from .model import Outcome
+from .pool import strangers
 from .recording import Policy, Recording, record
 from .report.compare import bounder, comparer
 from .report.grid import Against, Grid, grid
@@ -29,10 +30,11 @@ def finish(config: pytest.Config, state: State) -> list[str]:
 
     What could not be written is said, and kept in ``state.unwritten``.
     """
+    unlike = _strangers(state)
     grids = _grids(state)
     lines = _tables(state, grids)
     if state.settings.record:
-        lines += _record(state)
+        lines += _record(state, unlike)
     data = report(
         state.ledger,
         target=state.run.target.name,
@@ -46,12 +48,12 @@ def finish(config: pytest.Config, state: State) -> list[str]:
     state.unwritten += write_files(state.settings, data)
     config.hook.pytest_specdecode_report(config=config, report=data)
     annotations = on_github(data, root=config.rootpath, environment=os.environ)
-    return [*lines, *state.unwritten, *state.notes, summary_line(state.ledger), *annotations]
+    return [*lines, *state.refusals, *state.unwritten, *state.notes, summary_line(state.ledger), *annotations]
 
 
 def ending(state: State) -> int:
     """The exit status of the session."""
-    if state.unwritten:
+    if state.unwritten or state.refusals:
         return pytest.ExitCode.USAGE_ERROR
     slower = [Outcome.REGRESSED for written in state.refused if written.slower]
     tests, cases = state.ledger.tests, state.ledger.cases
@@ -94,11 +96,28 @@ def _tables(state: State, grids: Sequence[Grid]) -> list[str]:
     return lines
 
 
-def _record(state: State) -> list[str]:
-    about = state.ledger.targets.get(state.run.target.name)
-    if about is None:
+def _places(state: State) -> list[TargetRecord]:
+    """What each host said of itself, in the order of the pool."""
+    pool = list(state.run.target.host.pool)
+    found = state.ledger.places(state.run.target.name)
+    return [found[host] for host in sorted(found, key=lambda h: pool.index(h) if h in pool else -1)]
+
+
+def _strangers(state: State) -> dict[str, str]:
+    """By host: why what was measured there is of something else than on the first host. The session fails."""
+    found = strangers(_places(state))
+    for message in found.values():
+        state.failures.append(Outcome.BROKEN)
+        state.notes.append(f"broken: {message}")
+    return found
+
+
+def _record(state: State, unlike: Mapping[str, str]) -> list[str]:
+    places = _places(state)
+    if not places:
         return ["recorded nothing: no server was started"]
-    recordings = [_recording(state, summary) for summary in state.ledger.cases]
+    about = places[0]
+    recordings = [_recording(state, summary, unlike) for summary in state.ledger.cases]
     policy = Policy(
         Gate.of(state.run.target.gate, None),
         extend=state.settings.extend,
@@ -120,9 +139,10 @@ def _record(state: State) -> list[str]:
     return recorded_lines(written)
 
 
-def _recording(state: State, summary: CaseSummary) -> Recording:
+def _recording(state: State, summary: CaseSummary, unlike: Mapping[str, str]) -> Recording:
     bad = (Outcome.BROKEN, Outcome.DIRTY, Outcome.INVALID)
     problem = next((f"{t.outcome}: {t.reason}" for t in summary.tests if t.outcome in bad), "")
+    problem = problem or next((unlike[host] for host in summary.hosts if host in unlike), "")
     ledger, case = state.ledger, summary.case
     servers = {start.id: start for start in ledger.server_starts}
     return Recording(
@@ -132,4 +152,12 @@ def _recording(state: State, summary: CaseSummary) -> Recording:
         problem,
         ledger.gates_of(case),
         {start.start_id: Pace.of(start, servers.get(start.start_id)) for start in summary.starts},
+        _context(state, summary),
     )
+
+
+def _context(state: State, summary: CaseSummary) -> Mapping[str, object] | None:
+    """Of the host that measured it; all hosts of one session have its date, which tells nights apart."""
+    places = _places(state)
+    own = next((place.context for place in places if place.host in summary.hosts), None)
+    return None if own is None else {**own, "date": places[0].context.get("date")}

@@ -111,7 +111,7 @@ def sweep(pytestconfig: pytest.Config, _spec_sweep: None) -> Sweep:
     from .sweep import Sweep  # noqa: PLC0415
 
     state = pytestconfig.stash[STATE]
-    return Sweep(state.ledger, state.plan)
+    return Sweep(state.ledger, state.plan, state.elsewhere)
 
 
 class BenchmarkEntries:

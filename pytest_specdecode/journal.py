@@ -95,9 +95,15 @@ class Journal:
         self._descriptor = -1
 
 
-def journal_path(folder: Path, target: str) -> Path:
-    """Where the journal of ``target`` lies in the project ``folder``."""
-    return folder / FOLDER / f"{target}.jsonl"
+def journal_path(folder: Path, target: str, worker: int | None = None) -> Path:
+    """Where the journal of ``target`` lies in the project ``folder``; each of several workers has one."""
+    name = target if worker is None else f"{target}@gw{worker}"
+    return folder / FOLDER / f"{name}.jsonl"
+
+
+def worker_paths(folder: Path, target: str, count: int) -> list[Path]:
+    """Where the journals of ``count`` workers lie; of one worker it is the target's own."""
+    return [journal_path(folder, target, n if count > 1 else None) for n in range(count)]
 
 
 def begin(path: Path, subject: Subject) -> Journal:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -87,6 +87,8 @@ class TargetRecord:
     context: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
     """For people, in words: hardware, engine, workload."""
+    host: str = ""
+    """Which machine this is of, as it is reached."""
 
 
 Event = ServerStart | CaseMeasured | TestRecord | CommandRecord | TargetRecord
@@ -128,6 +130,8 @@ class CaseSummary:
     case: Case
     tests: tuple[TestRecord, ...]
     starts: tuple[CaseStart, ...]
+    hosts: frozenset[str] = frozenset()
+    """Where it was measured; empty where that is not known."""
 
     @property
     def outcome(self) -> Outcome | None:
@@ -177,10 +181,12 @@ class Ledger:
         self._drained = len(self._events)
         return [to_plain(event) for event in fresh]
 
-    def absorb(self, plain: Iterable[Mapping[str, Any]]) -> None:
-        """Add the events that another ledger drained."""
-        for event in plain:
-            self.add(from_plain(event))
+    def absorb(self, plain: Iterable[Mapping[str, Any]]) -> list[Event]:
+        """Add the events that another ledger drained, and return them."""
+        events = [from_plain(event) for event in plain]
+        for event in events:
+            self.add(event)
+        return events
 
     @property
     def tests(self) -> list[TestRecord]:
@@ -200,8 +206,13 @@ class Ledger:
 
     @property
     def targets(self) -> dict[str, TargetRecord]:
-        """By name; the latest record of each."""
-        return {e.target: e for e in self._events if isinstance(e, TargetRecord)}
+        """By name; the latest record of each. That of several hosts is their common one."""
+        names = dict.fromkeys(e.target for e in self._events if isinstance(e, TargetRecord))
+        return {name: _common(list(self.places(name).values())) for name in names}
+
+    def places(self, target: str) -> dict[str, TargetRecord]:
+        """By host, each host's latest record."""
+        return {e.host: e for e in self._events if isinstance(e, TargetRecord) and e.target == target}
 
     def starts_of(self, case: Case) -> tuple[CaseStart, ...]:
         """The case at each restart, in order of measurement; measured again there, the later one counts."""
@@ -225,17 +236,33 @@ class Ledger:
     def cases(self) -> list[CaseSummary]:
         """By target, configuration and concurrency; also those of which only a failure is known."""
         found = {e.case for e in self._events if isinstance(e, CaseMeasured)}
-        tests = self.tests
+        tests, hosts = self.tests, {start.id: start.host for start in self.server_starts}
         found |= {test.case for test in tests if test.case is not None}
-        return [
+        summaries = (
             CaseSummary(case, tuple(t for t in tests if t.case == case), self.starts_of(case))
             for case in sorted(found, key=case_order)
+        )
+        return [
+            replace(each, hosts=frozenset(hosts.get(start.start_id, "") for start in each.starts))
+            for each in summaries
         ]
 
     @property
     def counts(self) -> Counter[Outcome]:
         """Tests by outcome."""
         return Counter(test.outcome for test in self.tests)
+
+
+def _common(records: Sequence[TargetRecord]) -> TargetRecord:
+    """Of several hosts: the first one's, its context what all share, the rest under ``hosts``."""
+    first = records[0]
+    if len(records) == 1:
+        return first
+    names = dict.fromkeys(name for each in records for name in each.context)
+    differing = [n for n in names if any(r.context.get(n) != first.context.get(n) for r in records)]
+    context = {n: v for n, v in first.context.items() if n == "date" or n not in differing}
+    hosts = {r.host: {n: r.context[n] for n in differing if n in r.context} for r in records}
+    return replace(first, context={**context, "hosts": hosts})
 
 
 def _is_nan(value: object) -> bool:

@@ -220,6 +220,8 @@ class ServerStart:
     """The launch command, secrets redacted; empty where the service is the user's own."""
     discarded: str = ""
     """Why nothing that was measured on it counts; empty for a start that does."""
+    host: str = ""
+    """Where the engine ran, as it is reached."""
 
 
 def summarize(starts: Sequence[CaseStart], name: str) -> float:

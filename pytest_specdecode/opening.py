@@ -13,13 +13,16 @@ from .config import Target, load_targets
 from .counterpart import refuse_pair
 from .errors import BaselineError, ConfigError
 from .hosts.registry import make_host
+from .journal import worker_paths
 from .ledger import Ledger
 from .opposite import Opposite
 from .options import Settings
+from .pool import Place, placed
 from .reference import Recorded
 from .run import Run
 from .speaking import Say, speaker
 from .state import State
+from .workers import count_of, place_of, refuse_workers
 
 
 def open_state(config: pytest.Config, settings: Settings) -> State:
@@ -29,7 +32,7 @@ def open_state(config: pytest.Config, settings: Settings) -> State:
     """
     _refuse_options(config)
     try:
-        state = _state(config, settings)
+        state = _state(config, settings, place_of(config), count_of(config))
     except (ConfigError, BaselineError) as error:
         raise pytest.UsageError(str(error)) from None
     _check_folder("--spec-json", settings.json_file)
@@ -38,8 +41,11 @@ def open_state(config: pytest.Config, settings: Settings) -> State:
     return state
 
 
-def _state(config: pytest.Config, settings: Settings) -> State:
-    target, other = _targets(config, settings)
+def _state(config: pytest.Config, settings: Settings, place: Place, count: int) -> State:
+    targets = _targets(config, settings)
+    _check_workers(config, settings, targets[0], count)
+    target, other = (each and placed(each, place.index) for each in targets)
+    assert target is not None
     ledger, say, folder = Ledger(), speaker(config), config.rootpath
     host = make_host(target, ledger.add)
     if other is None:
@@ -47,13 +53,23 @@ def _state(config: pytest.Config, settings: Settings) -> State:
             check_writable(settings.baselines_dir)
         store = Store(settings.baselines_dir, target.name)
         run = Run(target, ledger, host=host, folder=folder, say=say)
-        return State(settings, run, ledger, Recorded(store, run))
+        return State(settings, run, ledger, Recorded(store, run), notes=_unused(target, count), place=place)
     run, theirs = (
         Run(each, ledger, host=host, folder=folder, say=partial(_say_of, say, each.name))
         for each in (target, other)
     )
     opposite = Opposite(run, theirs, ledger, folder)
-    return State(settings, run, ledger, opposite, opposite)
+    return State(settings, run, ledger, opposite, opposite, notes=_unused(target, count), place=place)
+
+
+def _unused(target: Target, count: int) -> list[str]:
+    """A line on the hosts of a pool that nothing is measured on."""
+    pool = target.host.pool
+    if count >= len(pool):
+        return []
+    return [
+        f"of the pool's {len(pool)} hosts only {', '.join(pool[:count])} was used; -n{len(pool)} uses all"
+    ]
 
 
 def _say_of(say: Say, name: str, text: str) -> None:
@@ -61,14 +77,37 @@ def _say_of(say: Say, name: str, text: str) -> None:
 
 
 def _refuse_options(config: pytest.Config) -> None:
-    workers = config.getoption("numprocesses", None)
-    if (isinstance(workers, int) and workers > 1) or len(config.getoption("tx", None) or ()) > 1:
-        raise pytest.UsageError(
-            f"a benchmark session runs with one worker, since several would measure each other: "
-            f"-n{workers} cannot be; use -n0 or -n1"
-        )
     if config.getoption("benchmark_skip", False) and not config.getoption("benchmark_only", False):
         raise pytest.UsageError("--benchmark-skip leaves nothing of a benchmark session; drop one of the two")
+
+
+def _check_workers(config: pytest.Config, settings: Settings, target: Target, count: int) -> None:
+    """:raises ConfigError: when so many workers cannot be, or none of them left a journal to resume."""
+    refuse_workers(count, target)
+    if count == 1:
+        return
+    if settings.against is not None:
+        raise ConfigError(
+            f"--spec-against={settings.against} measures two targets in turns on one host, and -n{count} "
+            f"asks for {count}; use -n0 or -n1"
+        )
+    paths = worker_paths(config.rootpath, target.name, count)
+    if settings.resume and not any(path.exists() for path in paths):
+        raise ConfigError(
+            f"--spec-resume: there is nothing to resume with -n{count}, none of "
+            f"{', '.join(map(str, paths))} exists; resume with as many workers as then"
+        )
+
+
+def pool_size(config: pytest.Config, settings: Settings) -> int:
+    """How many workers ``-n auto`` stands for: the hosts of the target's pool.
+
+    :raises pytest.UsageError: when the target cannot be told.
+    """
+    try:
+        return len(_targets(config, settings)[0].host.pool) or 1
+    except ConfigError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _targets(config: pytest.Config, settings: Settings) -> tuple[Target, Target | None]:

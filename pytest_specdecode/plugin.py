@@ -42,6 +42,24 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None
     add_short_option(parser)  # after the conftests, so that one of theirs by that name stays
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """A worker of pytest-xdist that crashed is not replaced: its host may not be as it was found."""
+    if hasattr(config.option, "maxworkerrestart") and Settings.from_config(config).benchmark_session:
+        config.option.maxworkerrestart = "0"
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """``-n auto`` in a benchmark session: one worker a host."""
+    settings = Settings.from_config(config)
+    if not settings.benchmark_session:
+        return None
+    from .opening import pool_size  # noqa: PLC0415
+
+    return pool_size(config, settings)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     for doc in DOCS.values():

@@ -45,6 +45,8 @@ class Recording:
     """What tests compare of it; empty where none asks for a baseline: then the policy's gate holds."""
     paces: Mapping[str, Pace] = field(default_factory=dict)
     """How long it took on each start, by the start's id."""
+    context: Mapping[str, Any] | None = None
+    """Of the host that it was measured on; None: the session's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,8 @@ class _Merge:
             )
             for start in recording.starts
         ]
-        session = StoredSession(context=self.context, starts=starts)
+        context = self.context if recording.context is None else _plain(recording.context)
+        session = StoredSession(context=context, starts=starts)
         sessions = [*old.sessions, session] if self.policy.extend else [session]
         return msgspec.structs.replace(old, identity=self.identity, sessions=sessions)
 

@@ -25,15 +25,17 @@ _SHAPING = ("steps", "concurrency", "restarts", "rounds", "record", "extend")
 
 
 def open_journal(state: State, folder: Path, files: Iterable[Path]) -> None:
-    """Write a journal from now on; resumed, take from it first what was measured.
+    """Write a journal from now on; resumed, take from it first what was measured. Of several workers, one
+    that had not begun when the run was interrupted has nothing to take.
 
     :param folder: the project's
     :param files: those that hold the selected tests, and what they share
     :raises ConfigError: when it cannot be written, or there is none that this run could go on with.
     """
     subject = subject_of(state, folder, files)
-    path = journal.journal_path(folder, state.run.target.name)
-    if state.settings.resume:
+    place = state.place
+    path = journal.worker_paths(folder, state.run.target.name, place.count)[place.index]
+    if state.settings.resume and (place.count == 1 or path.exists()):
         opened = journal.resume(path, subject)
         _take(state, opened)
     else:
@@ -46,6 +48,8 @@ def subject_of(state: State, folder: Path, files: Iterable[Path]) -> Subject:
     """What this run is."""
     store = _recorded(state).store
     settings = {name: getattr(state.settings, name) for name in _SHAPING}
+    if state.place.count > 1:
+        settings["workers"] = state.place.count
     tests = {_relative(name, folder): text for name, text in journal.digest(files).items()}
     planned = sorted(msgspec.json.encode(asdict(item), order="sorted").decode() for item in state.plan.items)
     return Subject(

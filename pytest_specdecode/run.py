@@ -145,6 +145,10 @@ class Run:
         except (HostError, BrokenError) as error:
             self._closed = str(error)
 
+    def shut(self, why: str) -> None:
+        """Nothing may be done on the machine; every case ends broken with this reason."""
+        self._closed = why
+
     def _check(self, configs: Sequence[SpecConfig], levels: Sequence[int]) -> None:
         check_workload(self.target.workload, self._folder, levels)
         if self.launch.nodes > 1:
@@ -309,6 +313,7 @@ class Run:
             version=self.engine.version(http),
             settings=reported.raw,
             argv=redact(argv),
+            host=self.host.name,
         )
         self.ledger.add(start)
         self._describe(argv, start.version)
@@ -335,6 +340,8 @@ class Run:
             self.target, self.engine, argv, facts, self._folder, draft_model=self.speculation.draft_model
         )
         self.context = context_of(self.target, version, facts, self._folder)
+        if self.target.host.pool:
+            self.context["host"] = self.host.name  # hosts of one kind differ too, and a regression says so
         self._headings = headings_of(self.target, version, self.hardware)
         self._note()
 
@@ -342,7 +349,7 @@ class Run:
         """Write down what the session is about, with ``more`` in its context."""
         self.context |= more
         record = TargetRecord(
-            self.target.name, self.machine, self.identity, dict(self.context), self._headings
+            self.target.name, self.machine, self.identity, dict(self.context), self._headings, self.host.name
         )
         self.ledger.add(record)
 

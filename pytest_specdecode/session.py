@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from .collection import CONCURRENCY, CONFIG, Axes, in_order, is_benchmark, job_of, params
+from .controller import Controller
 from .errors import CaseError, ConfigError, HostError
 from .finishing import ending, finish
+from .ledger import to_plain
 from .measurement import Baseline, Measurement
 from .model import Outcome, SpecConfig
 from .opening import open_state
 from .options import Settings
 from .overview import with_overview
 from .planning import plan_lines
+from .pool import elsewhere, homes, refuse_stranger
 from .report.messages import Background, comparison_lines, full_text
 from .resuming import open_journal
 from .state import State
 from .state_key import STATE
-from .trials import TRIAL, begin, check_compared, conclude
+from .trials import TRIAL, begin, check_compared, conclude, record_of
+from .workers import CARGO, count_of, own_items
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
-
-CARGO: Final = "specdecode"
-"""Attribute of a test report: outcome and events, as plain data that travels with it from a worker."""
 
 
 class BenchmarkSession:
@@ -38,6 +40,9 @@ class BenchmarkSession:
         self._state = state
         self._axes = axes
         self._worker = hasattr(config, "workerinput")
+        self._controller: Controller | None = None
+        self._refusal = ""
+        self._manifest: dict[str, Any] = {}
         self._summary: Sequence[str] = ()
         self._planned: Sequence[str] = ()
 
@@ -49,7 +54,11 @@ class BenchmarkSession:
         """
         state = config.stash[STATE] = open_state(config, settings)
         other = state.opposite.run.target if state.opposite else None
-        return cls(config, state, Axes(settings, state.run.target, state.run.defaults, other))
+        opened = cls(config, state, Axes(settings, state.run.target, state.run.defaults, other))
+        if config.getoption("tx", None) and not opened._worker and not config.option.collectonly:
+            opened._controller = Controller(config, state, count_of(config))
+            config.pluginmanager.register(opened._controller, "specdecode-controller")
+        return opened
 
     # -- collection -----------------------------------------------------------------------------------
 
@@ -80,7 +89,7 @@ class BenchmarkSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         state = self._state
-        state.plan = self._axes.plan(session.items)
+        self._share(session.items)
         if session.config.option.collectonly or not session.items:
             return
         wanted = zip(state.runs, self._configs(session.items), strict=True)
@@ -88,15 +97,31 @@ class BenchmarkSession:
             lines = plan_lines(list(wanted))
             alone = state.opposite is None
             self._planned = with_overview(lines, state, map(job_of, session.items)) if alone else lines
+            if self._worker:
+                session.items.clear()  # nothing is left for pytest-xdist to hand out
             return
         try:
+            if state.place.index:
+                refuse_stranger(state.run, state.ledger)
             levels, wait_s = [case.concurrency for case in state.plan.cases()], state.settings.wait_lease_s
             for run, configs in wanted:
                 run.check(configs, levels, wait_lease_s=wait_s)
             if state.opposite is None:
                 open_journal(state, self._config.rootpath, _files(session))
         except ConfigError as error:
-            raise pytest.UsageError(str(error)) from None
+            self._refusal = str(error)
+            raise pytest.UsageError(self._refusal) from None
+
+    def _share(self, items: list[pytest.Item]) -> None:
+        """The plan of all items; of several workers, each goes on with its own ones."""
+        state = self._state
+        state.plan = self._axes.plan(items)
+        if state.place.count > 1:
+            home = homes(state.plan, self._axes.configs(items), state.place.count)
+            state.elsewhere = elsewhere(state.plan, home, state.place.index)
+            items[:] = own_items(items, home, state.place.index)
+        if self._worker:
+            self._manifest = {i.nodeid: to_plain(record_of(state, i, Outcome.BROKEN)) for i in items}
 
     def _configs(self, items: list[pytest.Item]) -> Iterator[list[SpecConfig]]:
         """What each target will run, each configuration once, in order."""
@@ -138,16 +163,17 @@ class BenchmarkSession:
             report.sections.append(
                 ("specdecode", full_text(trial.measurement, self._background(trial.measurement)))
             )
-        events = self._state.ledger.drain() if self._worker else []
-        setattr(report, CARGO, {"outcome": outcome.value if outcome else None, "events": events})
+        cargo: dict[str, Any] = {"outcome": outcome.value if outcome else None, "events": []}
+        if self._worker:
+            cargo |= {"events": self._state.ledger.drain(), "items": self._manifest}
+            self._manifest = {}
+        setattr(report, CARGO, cargo)
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         cargo = getattr(report, CARGO, None)
         if cargo is None:
             return
-        if not self._worker:
-            self._state.ledger.absorb(cargo["events"])
         if report.failed:
             outcome = cargo["outcome"]
             self._state.failures.append(Outcome(outcome) if outcome else None)
@@ -167,15 +193,27 @@ class BenchmarkSession:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         state = self._state
+        if self._worker:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest-xdist sends one more while this takes long
         state.close()
         state.stop_clock()
+        stopped = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+        whole = not stopped and all(i.nodeid in state.done for i in session.items)
         if state.journal is not None:
-            stopped = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
             state.ledger.listener = None
-            state.journal.close(whole=not stopped and all(i.nodeid in state.done for i in session.items))
+            state.journal.close(whole=whole and state.place.count == 1)
         if self._worker:
-            self._config.workeroutput[CARGO] = state.ledger.drain()  # type: ignore[attr-defined]
+            self._config.workeroutput[CARGO] = {  # type: ignore[attr-defined]
+                "events": state.ledger.drain(),
+                "planned": list(self._planned),
+                "refusal": self._refusal,
+                "whole": whole and not self._refusal,
+            }
             return
+        if self._controller is not None:
+            self._planned = self._controller.planned
+            if not stopped:
+                self._controller.close_journals(self._config.rootpath)
         if session.config.option.collectonly:
             return
         if state.settings.plan and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -186,10 +224,6 @@ class BenchmarkSession:
         told = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
         if exitstatus in told:
             session.exitstatus = ending(state)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        self._state.ledger.absorb(getattr(node, "workeroutput", {}).get(CARGO, ()))
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         for line in self._summary:

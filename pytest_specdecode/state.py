@@ -16,6 +16,7 @@ from .model import Case, CaseStart, Outcome, SpecConfig
 from .opposite import Opposite
 from .options import Settings
 from .plan import Plan, Planned
+from .pool import Place
 from .recording import Written
 from .reference import Recorded, Reference
 from .report.text import case_label
@@ -53,12 +54,18 @@ class State:
     """Files that could not be written, and why."""
     served: bool = False
     """Whether a server was started in this session."""
+    refusals: list[str] = field(default_factory=list)
+    """Why nothing can be measured: settings that only a worker could see to be wrong."""
     refused: list[Written] = field(default_factory=list)
     """Cases that a recording did not store."""
     journal: Journal | None = None
     """Where every event goes as it happens; None in a process that measures nothing."""
     done: set[str] = field(default_factory=set)
     """Node ids of items that have run."""
+    place: Place = field(default_factory=Place)
+    """Which of several workers this process is."""
+    elsewhere: frozenset[Case] = frozenset()
+    """Cases that other workers measure."""
     _began: float = field(default_factory=time.monotonic)
     _measured: dict[tuple[Case, int], CaseStart | CaseError] = field(default_factory=dict)
     _entered: set[tuple[Case, int]] = field(default_factory=set)

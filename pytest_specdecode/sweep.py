@@ -28,6 +28,8 @@ class Sweep:
 
     ledger: Ledger
     plan: Plan
+    elsewhere: frozenset[Case] = frozenset()
+    """Cases that another host of the pool measures."""
 
     def best(self, *, concurrency: int, metric_name: str = "tok_s", confidence: float = 0.95) -> SpecConfig:
         """The best configuration at a concurrency; of those that cannot be told from it, the fewest steps.
@@ -68,6 +70,12 @@ class Sweep:
             raise RefusedError(
                 f"a sweep needs at least two configurations at concurrency {concurrency}; "
                 f"this session has {have}"
+            )
+        away = [f"steps={case.config.steps}" for case in cases if case in self.elsewhere]
+        if away:
+            raise RefusedError(
+                f"a sweep compares what one host measured, and the cases at concurrency {concurrency} are "
+                f"measured on several ({', '.join(away)} elsewhere); run it with -n0 or -n1"
             )
         found = {case: self.ledger.starts_of(case) for case in cases}
         missing = {case: self._problem(case, starts) for case, starts in found.items()}

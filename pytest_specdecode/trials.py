@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -121,21 +121,28 @@ def _end(state: State, item: pytest.Item, trial: Trial, *, failed: bool) -> Outc
     judgement = trial.measurement.judgement if trial.measurement is not None else None
     verdicts = judgement.verdicts if judgement is not None else {}
     stored = state.stored(planned.case).typical if planned is not None and verdicts else {}
-    line = item.location[1]
     state.ledger.add(
-        TestRecord(
-            id=test_id(item),
-            target=state.run.target.name,
-            outcome=outcome,
-            config=params(item).get(CONFIG),
-            concurrency=planned.case.concurrency if planned is not None else None,
-            restart=params(item).get(RESTART),
+        replace(
+            record_of(state, item, outcome),
             reason=trial.reason,
             verdicts={name: asdict(verdict) for name, verdict in verdicts.items()},
             failed=failed,
             why=judgement.explanation if judgement is not None else None,
             baseline=stored,
-            line=None if line is None else line + 1,
         )
     )
     return outcome
+
+
+def record_of(state: State, item: pytest.Item, outcome: Outcome) -> TestRecord:
+    """What is known of how an item ends before it has run."""
+    planned, line = planned_of(item), item.location[1]
+    return TestRecord(
+        id=test_id(item),
+        target=state.run.target.name,
+        outcome=outcome,
+        config=params(item).get(CONFIG),
+        concurrency=planned.case.concurrency if planned is not None else None,
+        restart=params(item).get(RESTART),
+        line=None if line is None else line + 1,
+    )

@@ -17,11 +17,14 @@ WIDEST_SHOWN = 10.0
 
 
 def comparer(cases: Sequence[CaseSummary], name: str) -> Compare:
-    """Compares two of ``cases`` in the metric ``name``, with noise pooled over all of them."""
+    """Compares two of ``cases`` in the metric ``name``, with noise pooled over all of them.
+
+    What was measured on different hosts does not compare: hosts of one kind differ by percents too.
+    """
     noise = _noise(cases, name)
 
     def compare(one: CaseSummary, other: CaseSummary, _name: str) -> Comparison | None:
-        if name not in one.metrics or not other.metrics.get(name):
+        if name not in one.metrics or not other.metrics.get(name) or one.hosts != other.hosts:
             return None
         try:
             interval = ratio_interval(

@@ -45,6 +45,8 @@ class Cell:
     """What it was judged against."""
     measured: bool = True
     """Whether any of its starts is valid."""
+    elsewhere: bool = False
+    """Whether the reference was measured on another host, so that there is no gain."""
 
     def as_dict(self) -> dict[str, Any]:
         low, high = self.bounds or (None, None)
@@ -56,6 +58,7 @@ class Cell:
             "ratio": self.gain.ratio if self.gain else None,
             "half_width": self.gain.half_width if self.gain else None,
             "baseline": self.baseline,
+            "elsewhere": self.elsewhere,
         }
 
 
@@ -129,13 +132,20 @@ def grid(
         case, other = by_place[config, level], by_place[reference, level]
         return compare(case, other, name) if name in case.metrics else None
 
+    def elsewhere(config: SpecConfig, level: int) -> bool:
+        other = by_place.get((reference, level)) if reference is not None else None
+        return other is not None and name in other.metrics and other.hosts != by_place[config, level].hosts
+
     return Grid(
         cases[0].case.target,
         name,
         tuple(configs),
         tuple(levels),
         reference,
-        {place: _cell(case, name, gain(*place), bounds) for place, case in by_place.items()},
+        {
+            place: _cell(case, name, gain(*place), bounds, elsewhere(*place))
+            for place, case in by_place.items()
+        },
         {
             level: _best([by_place[c, level] for c in configs if (c, level) in by_place], name, compare)
             for level in levels
@@ -144,12 +154,14 @@ def grid(
     )
 
 
-def _cell(case: CaseSummary, name: str, gain: Comparison | None, bounds: Bounds | None) -> Cell:
+def _cell(
+    case: CaseSummary, name: str, gain: Comparison | None, bounds: Bounds | None, elsewhere: bool
+) -> Cell:
     value = case.metrics.get(name)
     if value is None:
         return Cell(case.outcome, baseline=case.baseline.get(name), measured=bool(case.valid_starts))
     around = bounds(case, name) if bounds is not None else None
-    return Cell(case.outcome, value, around, gain, case.baseline.get(name))
+    return Cell(case.outcome, value, around, gain, case.baseline.get(name), elsewhere=elsewhere)
 
 
 def _reference(configs: Sequence[SpecConfig], steps: int | None) -> SpecConfig | None:
@@ -160,10 +172,11 @@ def _reference(configs: Sequence[SpecConfig], steps: int | None) -> SpecConfig |
 
 
 def _best(cases: Sequence[CaseSummary], name: str, compare: Compare) -> tuple[SpecConfig, ...]:
-    """Of one row: the best configuration, then those that cannot be told from it, best first."""
+    """Of one row: the best configuration, then those that cannot be told from it, best first; of several
+    hosts, none."""
     sign = 1 if metric(name).higher_is_better else -1
     measured = sorted((c for c in cases if name in c.metrics), key=lambda c: -sign * c.metrics[name])
-    if len(measured) < 2:
+    if len(measured) < 2 or len({case.hosts for case in measured}) > 1:
         return ()
     best, *others = measured
     alike = [other for other in others if _alike(compare(best, other, name))]

@@ -124,6 +124,7 @@ def _server_start(start: ServerStart) -> dict[str, Any]:
         "settings": start.settings,
         "argv": list(start.argv),
         "discarded": start.discarded,
+        "host": start.host,
     }
 
 

@@ -65,6 +65,7 @@ class _ServerStart(_Part, frozen=True, kw_only=True):
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     argv: list[str] = msgspec.field(default_factory=list)
     discarded: str = ""
+    host: str = ""
 
 
 class _Table(_Part, frozen=True, kw_only=True):
@@ -171,6 +172,7 @@ def _events(found: _Report) -> Iterator[Event]:
             settings=start.settings,
             argv=tuple(start.argv),
             discarded=start.discarded,
+            host=start.host,
         )
     for each in found.cases:
         case = Case(each.target, SpecConfig.from_dict(each.config), each.concurrency)

@@ -163,7 +163,7 @@ class _Table:
         if cell.value is None:
             return (cell.outcome.value if cell.outcome and not cell.measured else "–"), "", ""
         if cell.gain is None:
-            return number(cell.value), "", ""
+            return number(cell.value), "–" if cell.elsewhere else "", ""
         return number(cell.value), percent(cell.gain.ratio), plus_minus(cell.gain.half_width)
 
     def _best(self, level: int) -> str:

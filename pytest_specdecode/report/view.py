@@ -223,7 +223,7 @@ def _cell(cell: Plain | None, *, best: bool, case: str) -> Cell:
     half = cell.get("half_width")
     return Cell(
         number(value),
-        percent(ratio) if ratio is not None else "",
+        percent(ratio) if ratio is not None else "–" if cell.get("elsewhere") else "",
         plus_minus(half) if ratio is not None else "",
         ratio,
         ratio is not None and half is not None and abs(ratio - 1) > half,

@@ -162,7 +162,13 @@ class Project:
         (self.folder / "specdecode.toml").write_text(toml(**settings))
 
     def start(self, *args: str) -> subprocess.Popen[str]:
-        off = [part for name in ("order", "rerunfailures", "xdist", "cov") for part in ("-p", f"no:{name}")]
+        unused = (
+            "order",
+            "rerunfailures",
+            "cov",
+            *(() if any(a.startswith("-n") for a in args) else ("xdist",)),
+        )
+        off = [part for name in unused for part in ("-p", f"no:{name}")]
         return subprocess.Popen(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *off, *args],
             cwd=self.folder,
