@@ -135,7 +135,9 @@ class BenchmarkSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """A plan runs nothing, as ``--collect-only`` does."""
+        """A plan runs nothing, as ``--collect-only`` does; a controller has to hear its workers' plans."""
+        if self._controller is not None:
+            return None
         return True if self._state.settings.plan and not session.testsfailed else None
 
     # -- items ----------------------------------------------------------------------------------------
