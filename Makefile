@@ -73,6 +73,20 @@ docs: $(VENV)/.dev
 test-docs: $(VENV)/.dev
 	$(BIN)/pytest -q $(MORE) tests/docs
 
+# torch's CPU build is not on PyPI: from where pip looks for wheels, else from PyTorch's own index
+VLLM = .venv-vllm
+WHEELS = $(or $(PIP_FIND_LINKS),$(shell $(BIN)/python -m pip config get global.find-links 2>/dev/null))
+$(VLLM)/.ready: tests/vllm/requirements.txt tests/vllm/excluded.txt $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv venv --quiet --clear --seed --python $(BIN)/python $(VLLM)
+	$(BIN)/uv pip install --quiet --python $(VLLM)/bin/python --requirements tests/vllm/requirements.txt \
+	    --excludes tests/vllm/excluded.txt $(if $(WHEELS),--find-links $(WHEELS),--torch-backend cpu)
+	touch $@
+
+## vLLM's CPU build with models made on the spot: 2 GB in .venv-vllm the first time, no GPU
+test-vllm: $(VLLM)/.ready
+	SPECDECODE_VLLM=$(VLLM)/bin/python $(BIN)/pytest -q $(MORE) tests/vllm
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -82,4 +96,4 @@ coverage: $(VENV)/.dev
 	$(BIN)/pytest --cov=pytest_specdecode --cov-report=term-missing:skip-covered
 
 clean:
-	rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -132,9 +132,9 @@ class Vllm:
         return str(as_dict(http.get("/version").json()).get("version") or "unknown")
 
     def settings(self, http: Http, argv: Sequence[str]) -> Settings:
-        """From ``/server_info``, which only dev mode has; else whether it speculates and how far from its
-        counters, there from the start on if and only if it does, and the rest from argv as far as that says.
-        """
+        """From ``/server_info``, which only dev mode has (where pip is installed: it lists packages).
+        Else from its counters, which are there from the start on if and only if it speculates, one for each
+        position of a draft; and the rest from argv as far as that says."""
         served = [as_dict(m) for m in as_list(as_dict(http.get("/v1/models").json()).get("data"))]
         counted = own_samples(http)
         engines = len({s.labels["engine"] for s in counted if "engine" in s.labels}) or 1
