@@ -93,8 +93,8 @@ def toml(python: str, models: Path) -> Callable[..., str]:
         more: Sequence[str] = FIGURES,
         steps: Sequence[int] = (0, 2),
         concurrency: Sequence[int] = (1,),
-        output_tokens: int = 64,
-        rounds: int = 3,
+        output_tokens: int = 32,
+        rounds: int = 2,
         restarts: int = 1,
     ) -> str:
         command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(models / model)]
@@ -168,29 +168,23 @@ class Project:
 
     folder: Path
 
-    def pytest(self, *args: str) -> str:
-        """What a whole run prints, which must end well."""
+    def pytest(self, *args: str) -> None:
+        """A whole run, which must end well; once more where a busy machine spoiled a round."""
         off = [part for name in ("order", "rerunfailures", "xdist", "cov") for part in ("-p", f"no:{name}")]
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-p",
-                "no:cacheprovider",
-                *off,
-                "--pyargs",
-                "pytest_specdecode.suite",
-                *args,
-            ],
-            cwd=self.folder,
-            text=True,
-            capture_output=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *off]
+        for last in (False, True):
+            done = subprocess.run(
+                [*command, "--pyargs", "pytest_specdecode.suite", *args],
+                cwd=self.folder,
+                text=True,
+                capture_output=True,
+                timeout=DEADLINE_S,
+                check=False,
+            )
+            spoiled = done.returncode == 10 and "INVALID 0" not in done.stdout
+            if last or not spoiled:
+                assert done.returncode == 0, done.stdout + done.stderr
+                return
 
 
 @pytest.fixture

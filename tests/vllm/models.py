@@ -2,7 +2,7 @@
 
     python models.py FOLDER
 
-makes ``FOLDER/tiny`` (4 M parameters), ``FOLDER/target`` (27 M) and ``FOLDER/draft`` (5 M: the target's
+makes ``FOLDER/tiny`` (4 M parameters), ``FOLDER/target`` (5 M) and ``FOLDER/draft`` (2 M: the target's
 first layer). Greedy text of random weights soon repeats itself, so drafts from the text are accepted; the
 target's later layers add little to its first, so the draft is right now and then. What they write is noise.
 """
@@ -121,7 +121,7 @@ def save(folder: Path, made: Weights, words: Any) -> None:
 def main(folder: Path) -> None:
     words = tokenizer()
     save(folder / "tiny", weights(256, 4, seed=0), words)
-    target = weights(512, 8, seed=1, later=0.1)
+    target = weights(256, 6, seed=1, later=0.1)
     save(folder / "target", target, words)
     save(folder / "draft", first_layer(target), words)
 

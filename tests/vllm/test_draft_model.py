@@ -34,7 +34,7 @@ def engine_core(server: Server) -> int:
 
 
 def test_a_draft_model_drafts_in_every_step(session: Callable[..., Session]) -> None:
-    made = session(model="target", speculation=DRAFT, output_tokens=24, rounds=1)
+    made = session(model="target", speculation=DRAFT, output_tokens=16, rounds=1)
     server = made.start(2)
     assert (server.settings.algorithm, server.settings.steps) == ("draft_model", 2)
     (round_,) = made.measure(server, 1).rounds

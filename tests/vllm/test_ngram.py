@@ -32,21 +32,21 @@ def running(session: Callable[..., Session]) -> tuple[Session, Server]:
 
 
 @contextlib.contextmanager
-def stream(server: Server, prompt: str, tokens: int) -> Iterator[httpx.Response]:
+def stream(server: Server, prompt: str, tokens: int) -> Iterator[Iterator[str]]:
+    """The lines of a request's answer, which stays open until the block ends."""
     path, fields = server.engine.request("completions")
     body = {**fields, "model": "tiny", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
     with (
         httpx.Client(trust_env=False, timeout=DEADLINE_S) as client,
         client.stream("POST", server.url + path, json=body) as answer,
     ):
-        yield answer
+        yield answer.iter_lines()
 
 
 def ask(server: Server, number: int) -> Events:
     """The events of one whole request; each has another text and length."""
-    with stream(server, f"{number} times alpha beta " * 12, 60 + 3 * number) as answer:
-        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: {")]
-    return [json.loads(line) for line in lines]
+    with stream(server, f"{number} times alpha beta " * 12, 60 + 3 * number) as lines:
+        return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
 
 
 def fewest_steps(server: Server, events: Events) -> int:
@@ -96,8 +96,8 @@ def test_the_prefix_cache_is_emptied_when_idle_and_not_when_busy(running: tuple[
     assert (server.engine.usage(ask(server, 0)) or pytest.fail("cut")).cached_tokens
     assert server.engine.flush(server.http)
     assert (server.engine.usage(ask(server, 0)) or pytest.fail("cut")).cached_tokens == 0
-    with stream(server, "alpha beta", 1900) as answer:
-        next(answer.iter_lines())
+    with stream(server, "alpha beta", 1900) as lines:
+        next(lines)
         assert server.http.post("/reset_prefix_cache").json() == {"success": False}
 
 
@@ -127,8 +127,8 @@ def test_another_clients_traffic_makes_a_round_invalid(running: tuple[Session, S
 
 def test_a_stop_ends_it_although_a_stream_is_open(running: tuple[Session, Server]) -> None:
     made, server = running
-    with stream(server, "alpha beta", 1900) as answer:
-        next(answer.iter_lines())
+    with stream(server, "alpha beta", 1900) as lines:
+        next(lines)
         began = time.monotonic()
         made.run.stop()
         assert time.monotonic() - began < 2 * float(made.target.cleanup.within)
