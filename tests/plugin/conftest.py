@@ -159,7 +159,13 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "no:cacheprovider",
     ]
     environment = {name: value for name, value in os.environ.items() if name not in NOT_OURS}
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=120)
+    for _ in range(3):  # a machine that others use may hold up one of the starts
+        done = subprocess.run(
+            command, cwd=folder, env=environment, text=True, capture_output=True, timeout=120, check=False
+        )
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stdout
     (file,) = (folder / "baselines").glob("fake@*.json")
     file.write_text(json.dumps(steadied(json.loads(file.read_text()))))
     return folder / "baselines"
