@@ -48,7 +48,7 @@ class Speaker:
             live=_live(config, reporter),
             width=lambda: reporter._tw.fullwidth,
             column=lambda: reporter._tw.width_of_current_line,
-            prepare=reporter.ensure_newline,
+            prepare=self._end_line,
             frame=self._frame,
         )
 
@@ -71,6 +71,13 @@ class Speaker:
         encoding = getattr(file, "encoding", None) or "utf-8"
         file.write(text.encode(encoding, "replace").decode(encoding))
         file.flush()
+
+    def _end_line(self) -> None:
+        self._reporter.ensure_newline()
+        if (
+            self._reporter._tw.width_of_current_line
+        ):  # a result letter, which pytest holds for no line of its own
+            self._reporter._tw.line()
 
     def _frame(self) -> tuple[str, str]:
         if self._outlook is not None:
