@@ -19,7 +19,7 @@ from unittest import mock
 
 import pytest
 
-from pytest_specdecode import opening, run
+from pytest_specdecode import opening, prepared, run
 from pytest_specdecode.engines import Counters, Http, Readiness, Settings
 from pytest_specdecode.engines.llamacpp import LlamaCpp
 from pytest_specdecode.errors import NotRunError
@@ -160,13 +160,11 @@ class World:
         with (
             mock.patch.object(opening, "make_host", return_value=Vacant()),
             mock.patch.multiple(
-                run,
+                prepared,
                 load_engine=lambda _name: Adapter(),
                 make_service=lambda _target, _host: Nothing(),
-                HttpxHttp=Line,
-                measure=self.measure,
-                context_of=self.context,
             ),
+            mock.patch.multiple(run, HttpxHttp=Line, measure=self.measure, context_of=self.context),
         ):
             yield
 
