@@ -4,7 +4,8 @@ Standard library only and nothing beyond Python 3.9: sent to the machine in ques
 only
 its owner can enter: ``lease.json`` (who, and when last heard of), ``beat-TOKEN`` (what the guard watches),
 ``guarded-TOKEN`` (the guard has put everything back; that run is over), ``guard-TOKEN`` (its script),
-``found-TOKEN-UNIT`` (how a unit was found).
+``found-TOKEN-UNIT`` (how a unit was found, until it is so again), ``now-TOKEN`` (the guard is to
+act at once).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-_BEAT, _GUARDED = "beat-", "guarded-"
+_BEAT, _GUARDED, _NOW = "beat-", "guarded-", "now-"
 
 
 def folder() -> Path:
@@ -80,12 +81,24 @@ def beat(token: str, ttl: str, who: str) -> dict[str, Any]:
 
 
 def release(token: str) -> dict[str, Any]:
-    """Give the lease back, if it is still this run's."""
+    """Give the lease back, if it is still this run's. What it has not put back is its guard's, from now."""
+    return _release(token, forget=False)
+
+
+def forget(token: str) -> dict[str, Any]:
+    """As :func:`release`, and everything stays as it is now."""
+    return _release(token, forget=True)
+
+
+def _release(token: str, *, forget: bool) -> dict[str, Any]:
     with locked(folder()) as where:
         lease = _held(where, float("inf"))
         if lease and lease["token"] == token:
             (where / "lease.json").unlink()
         records = list(where.glob(f"found-{token}-*"))
+        if records and not forget:
+            (where / (_NOW + token)).touch()
+            return {"held": False, "guarded": False, "holder": {}, "stale": []}
         for path in (*(where / (name + token) for name in (_BEAT, _GUARDED, "guard-")), *records):
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
@@ -97,7 +110,7 @@ def peek(ttl: str) -> dict[str, Any]:
     return {"held": False, "guarded": False, "holder": _held(folder(), float(ttl)), "stale": []}
 
 
-QUESTIONS: dict[str, Any] = {"beat": beat, "release": release, "peek": peek}
+QUESTIONS: dict[str, Any] = {"beat": beat, "release": release, "forget": forget, "peek": peek}
 
 
 def main(words: Sequence[str]) -> None:

@@ -172,8 +172,9 @@ class Ledger:
 
     def add(self, event: Event) -> None:
         self._events.append(event)
-        if self.listener is not None:
-            self.listener(event)
+        listener = self.listener  # another thread's heartbeat may end it
+        if listener is not None:
+            listener(event)
 
     def drain(self) -> list[dict[str, Any]]:
         """Events since the last call, as plain data."""

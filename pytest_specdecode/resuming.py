@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from . import __version__, journal
 from .config import Target
 from .errors import ConfigError, HostError
 from .journal import Subject
-from .ledger import CaseMeasured, TargetRecord
+from .ledger import CaseMeasured, Event, TargetRecord
 from .model import ServerStart
 from .reference import Recorded
 from .state import State
@@ -40,8 +40,24 @@ def open_journal(state: State, folder: Path, files: Iterable[Path]) -> None:
         _take(state, opened)
     else:
         opened = journal.begin(path, subject)
-    state.ledger.listener = opened.add
+    state.ledger.listener = writer(state, opened)
     state.journal = opened
+
+
+def writer(state: State, opened: journal.Journal) -> Callable[[Event], None]:
+    """What writes each event down, as long as that works. A full disk must not end the run, nor keep a
+    service from being put back: each command on the host is an event."""
+
+    def write(event: Event) -> None:
+        try:
+            opened.add(event)
+        except ConfigError as error:
+            state.ledger.listener = None
+            note = f"{error}; the run went on, and --spec-resume would find only what is in it"
+            state.notes.append(note)
+            state.run.say(note)
+
+    return write
 
 
 def subject_of(state: State, folder: Path, files: Iterable[Path]) -> Subject:

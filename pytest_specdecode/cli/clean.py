@@ -113,7 +113,7 @@ def _leave(room: Run) -> bool:
     """
     lease, freed = room.host.lease, True
     if lease.taken:
-        lease.release()
+        lease.release(as_it_is=True)
         freed = False
         with contextlib.suppress(HostError):
             holder = ask(room.host, "peek", f"{FREE_AFTER_S:g}").holder

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..errors import ConfigError
 from ..ledger import TargetRecord
 from ..report.compare import bounder, comparer
 from ..report.grid import grid
@@ -37,8 +38,18 @@ def run(args: argparse.Namespace) -> int:
         ("--markdown", args.markdown, _markdown),
     ):
         if file is not None:
-            write_file(option, file, renderer()(stored.plain))
+            write_file(option, file, _rendered(renderer(), stored))
     return 0
+
+
+def _rendered(render: Render, stored: StoredReport) -> str:
+    """:raises ConfigError: when something in it is not what a run writes there."""
+    try:
+        return render(stored.plain)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{stored.path}: cannot be shown ({error}); is it, unchanged, what --spec-json wrote?"
+        ) from error
 
 
 def terminal(stored: StoredReport, width: int) -> Iterator[str]:

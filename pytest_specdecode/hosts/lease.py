@@ -123,15 +123,18 @@ class Lease:
         if self._gone is not None:
             raise BrokenError(self._gone)
 
-    def release(self) -> None:
-        """End the heartbeat and free the host. Never raises."""
+    def release(self, *, as_it_is: bool = False) -> None:
+        """End the heartbeat and free the host. Never raises.
+
+        What this run was to put back and has not, its guard puts back now; ``as_it_is``: it stays so.
+        """
         self._end.set()
         if self._thread is not None:
             self._thread.join(_TIMEOUT_S)
         if self._ok_at is None or self._gone is not None:
             return
         try:
-            self._ask("release", self.token)
+            self._ask("forget" if as_it_is else "release", self.token)
         except HostError:
             return  # it ends by itself in FREE_AFTER_S
 

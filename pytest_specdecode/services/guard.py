@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import BrokenError
+from ..errors import BrokenError, SpecDecodeError
 from ..hosts import CommandResult, Runner
 from ..hosts.roads import RoadHost
 
@@ -89,6 +90,14 @@ class Guard:
 
         :raises BrokenError: when it does not run; then nothing may be stopped.
         """
+        try:
+            self._start(found, run, ask)
+        except BaseException:  # nothing was stopped, so that there is nothing to put back
+            with contextlib.suppress(SpecDecodeError):
+                self.stop(found.unit, ask)
+            raise
+
+    def _start(self, found: Found, run: Sequence[str], ask: Sequence[str]) -> None:
         script = f"{self._folder}/guard-{self._token}"
         state = "active" if found.active else "inactive"
         record = "\n".join((found.unit, state, found.dropin, " ".join(found.manager), ""))
@@ -141,8 +150,9 @@ def relieve(host: Runner, token: str, *, folder: str = _FOLDER, within_s: float 
     """
     unit = f"{PREFIX}{token}.service"
     script = (
+        'export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-/run/user/$(id -u)}"; '
         'systemctl is-active --quiet "$3" || systemctl --user is-active --quiet "$3" 2>/dev/null '
-        '|| { rm -f "$1/beat-$2" "$1/found-$2-"*; exit 3; }; : > "$1/now-$2"'
+        '|| { rm -f "$1/beat-$2" "$1/now-$2" "$1/found-$2-"*; exit 3; }; : > "$1/now-$2"'
     )
     asked = host.run(["sh", "-c", script, "sh", folder, token, unit], timeout=_TIMEOUT_S)
     if asked.status == 3:

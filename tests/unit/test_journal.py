@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from pytest_specdecode import journal
 from pytest_specdecode.errors import ConfigError
-from pytest_specdecode.journal import Subject
-from pytest_specdecode.ledger import CaseMeasured, TestRecord
+from pytest_specdecode.journal import Journal, Subject
+from pytest_specdecode.ledger import CaseMeasured, Ledger, TestRecord
 from pytest_specdecode.model import Case, CaseStart, Outcome, Round, SpecConfig
+from pytest_specdecode.resuming import writer
+from pytest_specdecode.state import State
 
 SUBJECT = Subject(
     target={"engine": "89ab", "steps": "cdef"},
@@ -111,3 +117,20 @@ def test_a_new_run_keeps_what_an_interrupted_one_left(tmp_path: Path) -> None:
     journal.begin(path, SUBJECT).close(whole=False)
     assert journal.read(journal.previous(path)).events == (MEASURED,)
     assert journal.read(path).events == ()
+
+
+def test_a_full_disk_in_mid_run_costs_the_journal_and_not_the_run(tmp_path: Path) -> None:
+    """Each command on a host is an event: an error from here would keep a service from being put back."""
+    said: list[str] = []
+    ledger = Ledger()
+    state = SimpleNamespace(ledger=ledger, notes=[], run=SimpleNamespace(say=said.append))
+    full = Journal(tmp_path / "qwen.jsonl", SUBJECT, "", _descriptor=os.open("/dev/full", os.O_WRONLY))
+    ledger.listener = writer(cast(State, state), full)
+    ledger.add(MEASURED)
+    ledger.add(ENDED)
+    full.close(whole=False)
+    assert (len(ledger.cases), len(ledger.tests)) == (1, 1)
+    assert state.notes == said
+    assert re.fullmatch(
+        r".*qwen.jsonl: cannot be written: No space left on device; the run went on.*", said[0]
+    )

@@ -84,3 +84,14 @@ def test_other_files_are_refused(tmp_path: Path, text: str, said: str) -> None:
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no\.json: cannot be read: No such file"):
         read_report(tmp_path / "no.json")
+
+
+def test_a_report_that_was_tampered_with_is_refused_when_it_is_rendered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path)
+    plain = json.loads(path.read_text())
+    plain["cases"][0]["metrics"] = True
+    path.write_text(json.dumps(plain))
+    assert main(["report", str(path), "--markdown", str(tmp_path / "out.md")]) == 4
+    assert "is it, unchanged, what --spec-json wrote?" in capsys.readouterr().err
