@@ -57,10 +57,10 @@ def _started(state: State, config: SpecConfig, restart: int) -> Server:
     run, first = state.run, not state.served
     server = run.start(config, restart)
     state.served = True
+    if first and state.resumed is not None:
+        _refuse_another(run, state.resumed)
     if not first or not run.service.managed:
         return server
-    if state.resumed is not None:
-        _refuse_another(run, state.resumed)
     changed = state.reference.renewed()
     if not changed:
         return server
@@ -82,15 +82,19 @@ def load(state: State, server: Server) -> None:
 
 
 def _refuse_another(run: Run, then: TargetRecord) -> None:
-    """A resumed run goes on with the same engine on the same machine, or not at all.
+    """A resumed run goes on with the same engine on the same machine, or not at all: nothing more is started,
+    and what was measured is of what ran then, here and in the journal.
 
     :raises BrokenError: naming what differs.
     """
     now = {"identity": run.identity, "engine_version": run.context.get("engine_version")}
     was = {"identity": then.identity, "engine_version": then.context.get("engine_version")}
     different = difference(was, now)
-    if different:
-        run.stop()
-        raise BrokenError(
-            f"the run that is resumed was of something else: {different}; run again without --spec-resume"
-        )
+    if not different:
+        return
+    run.stop()
+    run.identity, run.context = dict(then.identity), dict(then.context)
+    run.ledger.add(then)
+    why = f"the run that is resumed was of something else: {different}; run again without --spec-resume"
+    run.shut(why)
+    raise BrokenError(why)
