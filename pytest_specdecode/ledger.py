@@ -216,11 +216,14 @@ class Ledger:
         return {e.host: e for e in self._events if isinstance(e, TargetRecord) and e.target == target}
 
     def starts_of(self, case: Case) -> tuple[CaseStart, ...]:
-        """The case at each restart, in order of measurement; measured again there, the later one counts."""
-        restarts = {start.id: start.restart for start in self.server_starts}
+        """The case at each restart, in order of measurement; measured again there, the later one counts.
+        Nothing counts that was measured on a start which was thrown away."""
+        servers = self.server_starts
+        restarts = {start.id: start.restart for start in servers}
+        thrown_away = {start.id for start in servers if start.discarded}
         latest: dict[object, CaseStart] = {}
         for e in self._events:
-            if isinstance(e, CaseMeasured) and e.case == case:
+            if isinstance(e, CaseMeasured) and e.case == case and e.start.start_id not in thrown_away:
                 latest[restarts.get(e.start.start_id, e.start.start_id)] = e.start
         return tuple(latest.values())
 

@@ -129,12 +129,7 @@ class Opposite:
         return changes(*({k: each.get(k) for k in CACHED_FOR} for each in (then, now)))
 
     def _starts(self, case: Case) -> tuple[CaseStart, ...]:
-        thrown_away = {start.id for start in self.ledger.server_starts if start.discarded}
-        return tuple(
-            start
-            for start in self.ledger.starts_of(case)
-            if start.valid and start.start_id not in thrown_away
-        )
+        return tuple(start for start in self.ledger.starts_of(case) if start.valid)
 
     @staticmethod
     def _context(run: Run, config: SpecConfig) -> dict[str, Any]:

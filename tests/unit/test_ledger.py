@@ -105,6 +105,14 @@ def test_a_case_measured_again_on_the_same_start_counts_once() -> None:
     assert found.outcome is None
 
 
+def test_what_was_measured_on_a_start_that_was_thrown_away_is_no_number() -> None:
+    ledger = Ledger()
+    ledger.add(ServerStart("s1", "q", TWO, 1, "2026-11-30T00:00:00Z", discarded="priming"))
+    ledger.add(CaseMeasured(Case("q", TWO, 4), CaseStart("s1", (round_of(50),))))
+    (found,) = ledger.cases
+    assert (found.starts, found.metrics) == ((), {})
+
+
 def test_invalid_starts_are_kept_but_make_no_number() -> None:
     ledger = Ledger()
     case = Case("q", TWO, 4)

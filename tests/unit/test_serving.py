@@ -12,7 +12,6 @@ from pytest_specdecode.ledger import Ledger, TargetRecord
 from pytest_specdecode.model import Case, SpecConfig
 from pytest_specdecode.plan import Plan, Planned
 from pytest_specdecode.reference import Recorded
-from pytest_specdecode.run import Run
 from pytest_specdecode.serving import serve
 from pytest_specdecode.state import State
 
