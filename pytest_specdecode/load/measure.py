@@ -68,6 +68,7 @@ class _Measurement:
         self._requests: tuple[Request, ...] = ()
         self._template_tokens = 0
         self._speeds: list[float] = []
+        self._counts = False
         self._facts: dict[str, Scalar] = {}
 
     def run(self, rounds: int, rootdir: Path) -> CaseStart:
@@ -163,7 +164,7 @@ class _Measurement:
     def _round(self, number: int, rounds: int) -> Round:
         server, name = self._server, f"round {number}/{rounds}"
         instance = server.instance()
-        before = server.engine.counters(server.http)
+        before = self._counters()
         with watched(self._gpus, self._lasted_s) as looks:
             played = self._player.play(name, self._requests, self._limits.deadlines)
         counted = self._settled(before, sum(s.total for s in played.streams))
@@ -178,6 +179,7 @@ class _Measurement:
             template_tokens=self._template_tokens,
             unsent=played.unsent,
             forced_acceptance=self._workload.forced_acceptance,
+            counts=self._counts,
             gpus=looks,
             seconds=played.seconds,
         )
@@ -198,11 +200,22 @@ class _Measurement:
         }
         return Round(found, played.seconds, reasons(evidence), facts)
 
+    def _counters(self) -> Counters:
+        """The engine's totals; asked for a moment where it told them before, since one answer may fail."""
+        deadline_s = time.perf_counter() + self._limits.settle_s
+        while True:
+            found = self._server.engine.counters(self._server.http)
+            self._counts = self._counts or found.generated_tokens is not None
+            known = found.generated_tokens is not None or not self._counts
+            if known or time.perf_counter() > deadline_s:
+                return found
+            time.sleep(0.1)
+
     def _settled(self, before: Counters, own_tokens: int) -> Counters:
         """What the counters grew by, once they have caught up with what was received."""
         deadline_s = time.perf_counter() + self._limits.settle_s
         while True:
-            counted = delta(before, self._server.engine.counters(self._server.http))
+            counted = delta(before, self._counters())
             generated = counted.generated_tokens
             if generated is None or generated >= own_tokens or time.perf_counter() > deadline_s:
                 return counted

@@ -28,6 +28,8 @@ from ..model import ACCEPT_RATE_POS
 from .streams import Stream
 
 _PERCENTILES = (50, 95, 99)
+MISSED_SHARE = 0.005
+"""Tokens that counters may have missed and still tell of a round's steps and drafts."""
 BEYOND = 5
 """Requests that must lie beyond a percentile for it to say more than its few largest values."""
 
@@ -86,6 +88,8 @@ def metrics_of(
     """
     if not streams or any(s.failure or not s.times_s.size for s in streams):
         return {}
+    if not _covers(counted, streams):
+        counted = Counters()
     return {
         **_speeds(streams),
         **_total(streams, concurrency),
@@ -93,6 +97,13 @@ def metrics_of(
         **_steps(streams, counted, off=off),
         **_acceptance(streams, counted),
     }
+
+
+def _covers(counted: Counters, streams: Sequence[Stream]) -> bool:
+    """Whether the counters saw these requests: late ones, or those of one server of several, saw fewer
+    tokens, and steps that are missing would look like more tokens a step."""
+    ours, seen = sum(s.total for s in streams), counted.generated_tokens
+    return seen is None or seen >= (1 - MISSED_SHARE) * ours
 
 
 def _speeds(streams: Sequence[Stream]) -> dict[str, float]:

@@ -60,6 +60,8 @@ class Evidence:
     template_tokens: int = 0
     unsent: int = 0
     forced_acceptance: float | None = None
+    counts: bool = False
+    """Whether this engine is known to tell its totals."""
     gpus: Sequence[Look] = ()
     """Looks at the GPUs before, amid and after the round."""
     seconds: float = 0.0
@@ -155,6 +157,13 @@ def forced(e: Evidence) -> str | None:
         f"forced_acceptance {rate:.0%} is not in force: {found:.2f} of the {what} were accepted, "
         f"{wanted:.2f} would be"
     )
+
+
+def uncounted(e: Evidence) -> str | None:
+    """An engine that tells its totals did not around this round, so that they could show nothing."""
+    if not e.counts or e.counted.generated_tokens is not None:
+        return None
+    return "the engine's counters could not be read before or after the round: nobody knows whom it served"
 
 
 def foreign(e: Evidence) -> str | None:
@@ -269,6 +278,7 @@ CHECKS: tuple[Callable[[Evidence], str | None], ...] = (
     in_one_piece,
     speculation,
     forced,
+    uncounted,
     foreign,
     ran_together,
     cached,

@@ -104,6 +104,14 @@ def test_steps_from_the_requests_or_else_from_the_counters() -> None:
     assert "tokens_per_step" not in neither
 
 
+def test_counters_that_missed_tokens_tell_nothing_of_steps_and_drafts() -> None:
+    """One of two servers behind one address: half of the steps would be twice the tokens a step."""
+    half = Counters(generated_tokens=4, steps=1, drafts=1, draft_tokens=2, accepted_tokens=2)
+    found = metrics_of([stream([1.0, 2.0, 3.0], [1.0, 3.0, 3.0])], 1, half)
+    assert not found.keys() & {"tokens_per_step", "step_ms", "accept_length", "accept_rate"}
+    assert found["tok_s"] == pytest.approx(3)
+
+
 def test_decode_time_per_token_is_step_time_by_tokens_per_step() -> None:
     """What a regression is split into."""
     found = metrics_of([stream([1, 2, 3], [1, 3, 3], steps=2.0)], 1, NOTHING)

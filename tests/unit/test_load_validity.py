@@ -117,6 +117,11 @@ def test_more_than_half_a_percent_of_foreign_tokens(counted: Counters, said: str
         assert re.search(said, found[0])
 
 
+def test_counters_that_could_not_be_read_show_nothing_rather_than_nothing_wrong() -> None:
+    assert "counters could not be read" in only(evidence(counts=True))
+    assert reasons(evidence(counts=True, counted=Counters(generated_tokens=200))) == ()
+
+
 def capped(concurrency: int, slots: int, requests: int, ttft_s: float, decode_s: float) -> list[Stream]:
     """A closed loop over an engine that runs ``slots`` requests together; workers start staggered."""
     free = [0.0] * slots
