@@ -52,13 +52,14 @@ def finish(config: pytest.Config, state: State) -> list[str]:
 
 
 def ending(state: State) -> int:
-    """The exit status of the session."""
+    """The exit status of the session; a recording that did not store a case is no success, whatever its
+    tests say."""
     if state.unwritten or state.refusals:
         return pytest.ExitCode.USAGE_ERROR
-    slower = [Outcome.REGRESSED for written in state.refused if written.slower]
+    unstored = [Outcome.REGRESSED if w.slower else Outcome.INCOMPARABLE for w in state.refused]
     tests, cases = state.ledger.tests, state.ledger.cases
     measured = any(not test.failed for test in tests) or any(case.valid_starts for case in cases)
-    return exit_status([*state.failures, *slower], measured=measured)
+    return exit_status([*state.failures, *unstored], measured=measured)
 
 
 def _grids(state: State) -> list[Grid]:

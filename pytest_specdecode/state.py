@@ -143,9 +143,10 @@ class State:
         self._measured.pop((case, restart), None)
 
     def starts(self, planned: Planned) -> tuple[CaseStart, ...]:
-        """The case's starts up to this item's restart, in order; all are valid once this one is."""
+        """The case's valid starts up to this item's restart, in order. An earlier one may be invalid where it
+        is no restart of this item's test, but of another one's."""
         found = (self._measured.get((planned.case, r)) for r in range(1, planned.restart + 1))
-        return tuple(start for start in found if isinstance(start, CaseStart))
+        return tuple(start for start in found if isinstance(start, CaseStart) and start.valid)
 
     def judge(self, planned: Planned) -> Judgement:
         """The judgement over all restarts so far; its outcome is None while another will follow."""

@@ -59,6 +59,7 @@ def test_extending_with_another_identity_is_refused(recorded: Project) -> None:
     file.write_text(file.read_text().replace("output_tokens = 16", "output_tokens = 20"))
     result = recorded.run("--update-baselines", "--spec-extend-baselines", "--spec-steps=1")
     result.stdout.fnmatch_lines(["*stored sessions are of something else: workload was*"])
+    assert result.ret == 11
     assert stored(recorded) == before
 
 
