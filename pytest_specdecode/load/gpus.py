@@ -52,7 +52,7 @@ def _slowed(gpus: Sequence[GpuClocks], seconds: float) -> str | None:
     first, last = gpus[0], gpus[-1]
     hottest = max((g.temperature_c for g in gpus if g.temperature_c is not None), default=None)
     at = f" at {hottest:.0f} °C" if hottest is not None else ""
-    counted = [bit for bit in first.slowed_us if bit in last.slowed_us]
+    counted = [bit for bit in first.slowed_us if bit in last.slowed_us] if len(gpus) > 1 else []
     shares = {bit: (last.slowed_us[bit] - first.slowed_us[bit]) / 1e6 / seconds for bit in counted}
     longest = max(counted, key=shares.__getitem__, default=None)
     if longest is not None and shares[longest] > SLOWED_SHARE:

@@ -112,6 +112,11 @@ def test_counters_tell_what_no_look_saw_and_that_a_moment_is_not_a_round() -> No
     assert slowdown([gpu(reasons=0x40, slowed_us={0x40: 0})] * 2, 10.0) is None, "before the round"
 
 
+def test_one_look_that_succeeded_tells_by_itself_what_counters_cannot() -> None:
+    hot = gpu(reasons=0x40, slowed_us={0x40: 5})
+    assert (slowdown([(), hot, ()], 10.0) or "").startswith("GPU 0 was slowed down")
+
+
 def test_nothing_to_look_at_is_no_slow_down() -> None:
     assert slowdown([], 10.0) is None
     assert slowdown([(), ()], 10.0) is None
