@@ -1,8 +1,9 @@
 """The requests of a round as one queue, which the workers of one process or of several take from in order.
 
 Several processes share it by sharing an open file: reading a record moves the one offset that they all have,
-and the kernel lets only one read at a time (read(2), "BUGS": since Linux 3.14). So there is no lock that a
-dead process could hold, and no process that hands out work and could be late.
+and the kernel lets only one read at a time (read(2), "BUGS": since Linux 3.14) of a file like this
+(:func:`_in_memory`). So there is no lock that a dead process could hold, and no process that hands out work
+and could be late.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class SharedWork:
 
     @classmethod
     def create(cls) -> Self:
-        return cls(os.memfd_create("specdecode-queue"), os.memfd_create("specdecode-bodies"))
+        return cls(_in_memory("specdecode-queue"), _in_memory("specdecode-bodies"))
 
     def close(self) -> None:
         for fd in self.fds:
@@ -73,3 +74,14 @@ class SharedWork:
     def give_up(self) -> None:
         """Leave nothing to take."""
         os.lseek(self.fds[0], 0, os.SEEK_END)
+
+
+def _in_memory(name: str) -> int:
+    """An open file in memory, opened by its path: the kernel keeps reads of one offset apart only in files
+    that were opened (``FMODE_ATOMIC_POS``), not in those that ``memfd_create`` hands out. Two processes then
+    got the same record."""
+    made = os.memfd_create(name)
+    try:
+        return os.open(f"/proc/self/fd/{made}", os.O_RDWR | os.O_CLOEXEC)
+    finally:
+        os.close(made)
