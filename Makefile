@@ -8,7 +8,7 @@ MORE =
 # tests start many short processes: without compiled modules each would compile them anew
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo screenshots test perf test-rig test-sglang test-docs docs lint coverage clean
+.PHONY: demo screenshots test perf test-rig test-sglang test-vllm test-docs docs lint coverage clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
