@@ -31,6 +31,7 @@ ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_SERVER_DEV_MODE": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_OMP_THREADS_BIND": str(min(os.sched_getaffinity(0))),  # the other cores are the client's
 }
 TOML = """
 [target.vllm]
