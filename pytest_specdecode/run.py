@@ -77,6 +77,11 @@ class Run(Prepared):
         except (HostError, BrokenError) as error:
             self._closed = str(error)
 
+    @property
+    def usable(self) -> bool:
+        """Whether the machine answers and is ours; else every case ends broken, and says why."""
+        return self._closed is None
+
     def shut(self, why: str) -> None:
         """Nothing may be done on the machine; every case ends broken with this reason."""
         self._closed = why

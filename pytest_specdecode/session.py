@@ -106,7 +106,7 @@ class BenchmarkSession:
             levels, wait_s = [case.concurrency for case in state.plan.cases()], state.settings.wait_lease_s
             for run, configs in wanted:
                 run.check(configs, levels, wait_lease_s=wait_s)
-            if state.opposite is None:
+            if state.opposite is None and state.run.usable:
                 open_journal(state, self._config.rootpath, _files(session))
         except ConfigError as error:
             self._refusal = str(error)
@@ -197,13 +197,14 @@ class BenchmarkSession:
         state = self._state
         if self._worker:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest-xdist sends one more while this takes long
-        state.close()
-        state.stop_clock()
         stopped = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
         whole = not stopped and all(i.nodeid in state.done for i in session.items)
         if state.journal is not None:
             state.ledger.listener = None
+            # before the machine is given back: whoever waits for it begins a journal of its own
             state.journal.close(whole=whole and state.place.count == 1)
+        state.close()
+        state.stop_clock()
         if self._worker:
             self._config.workeroutput[CARGO] = {  # type: ignore[attr-defined]
                 "events": state.ledger.drain(),
