@@ -85,7 +85,7 @@ $(VLLM)/.ready: tests/vllm/requirements.txt tests/vllm/excluded.txt $(VENV)/.dev
 
 ## vLLM's CPU build with models made on the spot: 2 GB in .venv-vllm the first time, no GPU
 test-vllm: $(VLLM)/.ready
-	SPECDECODE_VLLM=$(VLLM)/bin/python $(BIN)/pytest -q $(MORE) tests/vllm
+	SPECDECODE_VLLM=$(VLLM)/bin/python $(BIN)/pytest $(MORE) tests/vllm
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
