@@ -10,18 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError
 from ..model import SpecConfig
-from . import Answer, Counters, Http, Launch, Progress, Readiness, Settings, Usage
+from . import Counters, Http, Launch, Progress, Readiness, Settings, Usage, openai
 from . import llamacpp_flags as f
 from .llamacpp_drafts import depth_ways, draft_flags, types_of
 from .llamacpp_flags import Help
+from .openai import as_dict, as_int, as_list
 from .prometheus import samples
 
 if TYPE_CHECKING:
     from ..config import Speculation
-
-PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 
 class LlamaCpp:
@@ -39,9 +37,9 @@ class LlamaCpp:
         set_by_us = {"spec-type", "spec-draft-model", *(d.name for d in f.DEPTHS)}
         return Launch(
             algorithm=",".join(types) or None,
-            steps=_int(said[depths[0]]) if depths else None,
+            steps=as_int(said[depths[0]]) if depths else None,
             model=None if model is None else str(model),
-            port=_int(said.get("port")),
+            port=as_int(said.get("port")),
             nodes=1 + len(_remote_hosts(said.get("rpc"))),
             draft_model=None if draft is None else str(draft),
             args={
@@ -91,35 +89,35 @@ class LlamaCpp:
         answer = http.get("/health", timeout=2.0)
         if answer.status == 200:
             return Readiness(True)
-        return Readiness(False, _said(answer))
+        return Readiness(False, openai.said(answer))
 
     def version(self, http: Http) -> str:
         """The build (``b11434-…``). A library has number 0; then our launcher tags the model with one."""
-        build = str(_dict(http.get("/props").json()).get("build_info") or "")
+        build = str(as_dict(http.get("/props").json()).get("build_info") or "")
         if build and not build.startswith("b0-"):
             return build
-        tags = [t for m in _served(http.get("/v1/models").json()) for t in _list(m.get("tags"))]
+        tags = [t for m in openai.served(http) for t in as_list(m.get("tags"))]
         return str(next(iter(tags), build)) or "unknown"
 
     def settings(self, http: Http, argv: Sequence[str]) -> Settings:
         """``/slots`` tells whether it speculates and how (``/props`` says "none" always); the longest draft
         is the number of positions it counts, there from the first draft on, before that what argv says."""
-        slots = [s for s in _list(http.get("/slots").json()) if isinstance(s, dict)]
-        props = _dict(http.get("/props").json())
+        slots = [s for s in as_list(http.get("/slots").json()) if isinstance(s, dict)]
+        props = as_dict(http.get("/props").json())
         launch = self.read_launch(argv)
         speculating = any(s.get("speculative") is True for s in slots) if slots else None
-        per_slot = [types_of(_dict(s.get("params")).get("speculative.types")) for s in slots]
+        per_slot = [types_of(as_dict(s.get("params")).get("speculative.types")) for s in slots]
         told = next(filter(None, per_slot), [])  # a slot has parameters from its first request on
         positions = len(self.counters(http).accepted_by_position)
         algorithm = (",".join(told) or launch.algorithm) if speculating is not False else None
-        defaults = _dict(props.get("default_generation_settings"))
+        defaults = as_dict(props.get("default_generation_settings"))
         return Settings(
             speculating=speculating,
             algorithm=algorithm,
             steps=0 if speculating is False else positions or (launch.steps if argv else None),
-            max_running=len(slots) or _int(props.get("total_slots")),
-            models=_models(http.get("/v1/models").json()),
-            context_tokens=_int(slots[0].get("n_ctx") if slots else defaults.get("n_ctx")),
+            max_running=len(slots) or as_int(props.get("total_slots")),
+            models=_models(openai.served(http)),
+            context_tokens=as_int(slots[0].get("n_ctx") if slots else defaults.get("n_ctx")),
             raw={
                 "speculative": [s.get("speculative") for s in slots],
                 "speculative.types": ",".join(told) or "none",
@@ -187,9 +185,7 @@ class LlamaCpp:
     # --- requests
 
     def request(self, endpoint: str) -> tuple[str, Mapping[str, Any]]:
-        if endpoint not in PATHS:
-            raise ConfigError(f"endpoint {endpoint!r} is unknown; there are: {', '.join(PATHS)}")
-        return PATHS[endpoint], {
+        return openai.path_of(endpoint), {
             "stream": True,
             "stream_options": {"include_usage": True},
             "timings_per_token": True,
@@ -198,19 +194,7 @@ class LlamaCpp:
         }
 
     def progress(self, event: Mapping[str, Any]) -> Progress:
-        if "error" in event:
-            wrong = event["error"]
-            return Progress(error=str(wrong.get("message", wrong) if isinstance(wrong, dict) else wrong))
-        choice = _dict(next(iter(_list(event.get("choices"))), None))
-        delta = _dict(choice.get("delta"))
-        text = choice.get("text") or "".join(
-            str(delta.get(key) or "") for key in ("reasoning_content", "content")
-        )
-        return Progress(
-            text=text,
-            tokens=_int(_dict(event.get("timings")).get("predicted_n")),
-            finish_reason=choice.get("finish_reason"),
-        )
+        return openai.progress_of(event, as_dict(event.get("timings")).get("predicted_n"))
 
     def usage(self, events: Sequence[Mapping[str, Any]]) -> Usage | None:
         """From the last event that has ``usage``; its ``timings`` tell what was drafted and accepted.
@@ -230,7 +214,7 @@ class LlamaCpp:
         return Usage(
             completion_tokens=completion,
             prompt_tokens=int(usage.get("prompt_tokens") or 0),
-            cached_tokens=_int(_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
+            cached_tokens=as_int(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
             steps=None if accepted is None else float(max(completion - 1 - accepted, 0)),
             draft_tokens=drafted,
             accepted_tokens=accepted,
@@ -249,33 +233,6 @@ def _remote_hosts(rpc: object) -> frozenset[str]:
     return frozenset(hosts - {"localhost", "127.0.0.1", "[::1]"})
 
 
-def _said(answer: Answer) -> str:
-    """What a server that is not ready says, in a few words."""
-    if not answer.status:
-        return answer.error
-    message = _dict(_dict(answer.json()).get("error")).get("message")
-    return f"HTTP {answer.status}: {message or answer.text[:200]}"
-
-
-def _models(listing: Any) -> tuple[str, ...]:
-    names = [n for m in _served(listing) for n in (m.get("id"), *_list(m.get("aliases")))]
+def _models(served: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    names = [n for m in served for n in (m.get("id"), *as_list(m.get("aliases")))]
     return tuple(dict.fromkeys(str(n) for n in names if n))
-
-
-def _served(listing: Any) -> list[dict[str, Any]]:
-    return [_dict(entry) for entry in _list(_dict(listing).get("data"))]
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _int(value: object) -> int | None:
-    try:
-        return int(str(value))
-    except ValueError:
-        return None

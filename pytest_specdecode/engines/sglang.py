@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..model import SpecConfig
-from . import Counters, Http, Launch, Progress, Readiness, Settings, Usage
+from . import Counters, Http, Launch, Progress, Readiness, Settings, Usage, openai
 from . import sglang_answers as answers
 from . import sglang_flags as f
+from .openai import as_dict, as_int
 from .sglang_drafts import (
     NGRAM_BREADTH,
     NGRAM_DRAFT_TOKENS,
@@ -31,7 +32,6 @@ from .sglang_drafts import (
 if TYPE_CHECKING:
     from ..config import Speculation
 
-PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 DEFAULT_PORT = 30000
 PROBE_TIMEOUT_S = 25.0
 """SGLang gives its own health probe 20 s."""
@@ -52,10 +52,10 @@ class SGLang:
         topk, draft_tokens = _shape(said, family_of(algorithm))
         return Launch(
             algorithm=algorithm,
-            steps=longest_draft(family_of(algorithm), _int(said.get(f.STEPS)), draft_tokens),
+            steps=longest_draft(family_of(algorithm), as_int(said.get(f.STEPS)), draft_tokens),
             model=None if model is None or model.startswith(("-", "{")) else model,
             port=_port(said, argv),
-            nodes=_int(said.get("nnodes")) or 1,
+            nodes=as_int(said.get("nnodes")) or 1,
             topk=topk,
             draft_tokens=draft_tokens if family_of(algorithm) is Family.CHAIN and (topk or 1) > 1 else None,
             draft_model=_text(said.get(f.DRAFT_MODEL)),
@@ -97,7 +97,7 @@ class SGLang:
         said = f.said(argv[len(f.program(argv)) :])
         if f.METRICS not in said:
             raise ConfigError(answers.no_metrics())
-        limit = _int(said.get(f.MAX_RUNNING))
+        limit = as_int(said.get(f.MAX_RUNNING))
         if limit is None and not config.off and f.MAX_RUNNING not in said and concurrency > RUNNING_CAP:
             raise ConfigError(
                 f"concurrency {concurrency}: with speculation SGLang runs at most {RUNNING_CAP} requests "
@@ -134,7 +134,7 @@ class SGLang:
         answer = http.get("/ready", timeout=2.0)
         if answer.status in {200, 404}:  # 404: an older server, which has no such path
             answer = http.get("/health_generate", timeout=PROBE_TIMEOUT_S)
-        return Readiness(True) if answer.status == 200 else Readiness(False, answers.said(answer))
+        return Readiness(True) if answer.status == 200 else Readiness(False, openai.said(answer))
 
     def version(self, http: Http) -> str:
         info = answers.server_info(http).json()
@@ -156,9 +156,7 @@ class SGLang:
     # --- requests
 
     def request(self, endpoint: str) -> tuple[str, Mapping[str, Any]]:
-        if endpoint not in PATHS:
-            raise ConfigError(f"endpoint {endpoint!r} is unknown; there are: {', '.join(PATHS)}")
-        return PATHS[endpoint], {
+        return openai.path_of(endpoint), {
             "stream": True,
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},
             "return_spec_tokens_details": True,
@@ -167,16 +165,8 @@ class SGLang:
         }
 
     def progress(self, event: Mapping[str, Any]) -> Progress:
-        if "error" in event or event.get("object") == "error":
-            wrong = event.get("error") or event
-            return Progress(error=str(wrong.get("message", wrong) if isinstance(wrong, dict) else wrong))
-        choice = _dict(next(iter(event.get("choices") or ()), None))
-        delta = _dict(choice.get("delta"))
-        text = choice.get("text") or "".join(
-            str(delta.get(key) or "") for key in ("reasoning_content", "content")
-        )
-        running = _dict(event.get("usage")).get("completion_tokens") if choice else None
-        return Progress(text=text, tokens=_int(running), finish_reason=choice.get("finish_reason"))
+        usage = event.get("usage") if event.get("choices") else None
+        return openai.progress_of(event, as_dict(usage).get("completion_tokens"))
 
     def usage(self, events: Sequence[Mapping[str, Any]]) -> Usage | None:
         """From the event without choices that ends a stream; every other one may have a ``usage``, too.
@@ -188,16 +178,16 @@ class SGLang:
         last = next((e for e in reversed(closing) if isinstance(e.get("usage"), dict)), None)
         if last is None:
             return None
-        more = _dict(next((e["sglext"] for e in closing if e.get("sglext")), None))
-        drafted = _dict(more.get("spec_tokens_details"))
-        verified = _int(drafted.get("spec_verify_ct"))
+        more = as_dict(next((e["sglext"] for e in closing if e.get("sglext")), None))
+        drafted = as_dict(more.get("spec_tokens_details"))
+        verified = as_int(drafted.get("spec_verify_ct"))
         return Usage(
             completion_tokens=int(last["usage"].get("completion_tokens") or 0),
             prompt_tokens=int(last["usage"].get("prompt_tokens") or 0),
-            cached_tokens=_cached(_dict(last["usage"]), more),
+            cached_tokens=_cached(as_dict(last["usage"]), more),
             steps=None if verified is None else float(verified),
-            draft_tokens=_int(drafted.get("spec_num_proposed_drafts")),
-            accepted_tokens=_int(drafted.get("spec_num_correct_drafts")),
+            draft_tokens=as_int(drafted.get("spec_num_proposed_drafts")),
+            accepted_tokens=as_int(drafted.get("spec_num_correct_drafts")),
             drafts=verified,
             accepted_by_position=_by_position(drafted.get("spec_correct_drafts_histogram") or ()),
         )
@@ -206,16 +196,16 @@ class SGLang:
 def _port(said: Mapping[str, str | bool], argv: Sequence[str]) -> int | None:
     """SGLang's own default holds where the command is known and leaves no place for another."""
     if "port" in said or not argv or any("{port}" in word for word in argv):
-        return _int(said.get("port"))
+        return as_int(said.get("port"))
     return DEFAULT_PORT
 
 
 def _shape(said: Mapping[str, str | bool], family: Family | None) -> tuple[int | None, int | None]:
     """Top-k and draft tokens that a launch command means, said or not."""
-    draft_tokens = _int(said.get(f.DRAFT_TOKENS))
+    draft_tokens = as_int(said.get(f.DRAFT_TOKENS))
     if family is Family.NGRAM:
-        return _int(said.get(f.BREADTH)) or NGRAM_BREADTH, draft_tokens or NGRAM_DRAFT_TOKENS
-    return _int(said.get(f.TOPK)), draft_tokens
+        return as_int(said.get(f.BREADTH)) or NGRAM_BREADTH, draft_tokens or NGRAM_DRAFT_TOKENS
+    return as_int(said.get(f.TOPK)), draft_tokens
 
 
 def _cached(usage: Mapping[str, Any], more: Mapping[str, Any]) -> int | None:
@@ -223,7 +213,7 @@ def _cached(usage: Mapping[str, Any], more: Mapping[str, Any]) -> int | None:
     by_source = more.get("cached_tokens_details")
     if isinstance(by_source, dict):
         return sum(n for n in by_source.values() if isinstance(n, int))
-    told = _int(_dict(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    told = as_int(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens"))
     return 0 if told is None and "spec_tokens_details" in more else told
 
 
@@ -240,14 +230,3 @@ def _base(path: str) -> str:
 
 def _text(value: str | bool | None) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _int(value: object) -> int | None:
-    try:
-        return int(str(value))
-    except ValueError:
-        return None

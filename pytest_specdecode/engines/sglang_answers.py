@@ -9,6 +9,7 @@ from typing import Any
 from ..model import SpecConfig
 from . import Answer, Counters, Http, Settings
 from . import sglang_flags as f
+from .openai import as_dict, as_int, as_list, said, served
 from .prometheus import Sample, samples
 from .sglang_drafts import family_of, longest_draft
 
@@ -45,17 +46,17 @@ def read_settings(http: Http) -> Settings:
     data-parallel replica reports its own; ``raw`` keeps them for :func:`disagreements`.
     """
     answer = server_info(http)
-    info = _dict(answer.json()) if answer.status == 200 else {}
-    models = [_dict(m) for m in _list(_dict(http.get("/v1/models").json()).get("data"))]
+    info = as_dict(answer.json()) if answer.status == 200 else {}
+    models = served(http)
     common: dict[str, Any] = {
         "models": tuple(str(m["id"]) for m in models if m.get("id")),
-        "context_tokens": _int(next((m.get("max_model_len") for m in models), None)),
+        "context_tokens": as_int(next((m.get("max_model_len") for m in models), None)),
     }
     if "speculative_algorithm" not in info:
         return Settings(raw={"unreadable": said(answer)}, **common)
-    replicas = [_dict(r) for r in _list(info.get("internal_states"))]
+    replicas = [as_dict(r) for r in as_list(info.get("internal_states"))]
     algorithm = info["speculative_algorithm"]
-    steps, topk, draft_tokens = (_int(info.get(name)) if algorithm else None for name in _NUMBERS)
+    steps, topk, draft_tokens = (as_int(info.get(name)) if algorithm else None for name in _NUMBERS)
     return Settings(
         speculating=bool(algorithm),
         algorithm=algorithm,
@@ -74,9 +75,9 @@ def read_settings(http: Http) -> Settings:
 
 def _together(info: Mapping[str, Any], replicas: Sequence[Mapping[str, Any]]) -> int | None:
     """Requests over all replicas; each says what it may run."""
-    each = [_int(r.get("effective_max_running_requests_per_dp")) for r in replicas]
+    each = [as_int(r.get("effective_max_running_requests_per_dp")) for r in replicas]
     known = [n for n in each if n is not None]
-    return sum(known) if known and len(known) == len(each) else _int(info.get("max_running_requests"))
+    return sum(known) if known and len(known) == len(each) else as_int(info.get("max_running_requests"))
 
 
 def _asked(command: object) -> dict[str, str | bool]:
@@ -220,28 +221,3 @@ def total(found: Sequence[Sample], name: str) -> float | None:
 
 
 # --- reading answers
-
-
-def said(answer: Answer) -> str:
-    """What a server that does not answer as it should says, in a few words."""
-    if not answer.status:
-        return answer.error
-    body = _dict(answer.json())
-    error = body.get("error")
-    message = _dict(error).get("message") or error or body.get("message") or answer.text[:200]
-    return f"HTTP {answer.status}: {message}".rstrip(": ")
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _int(value: object) -> int | None:
-    try:
-        return int(str(value))
-    except ValueError:
-        return None

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..model import SpecConfig
-from . import Counters, Http, Launch, Progress, Readiness, Settings, Usage
+from . import Counters, Http, Launch, Progress, Readiness, Settings, Usage, openai
 from . import vllm_flags as f
+from .openai import as_dict, as_int, as_list
 from .prometheus import Sample
-from .vllm_answers import as_dict, as_int, as_list, own_samples, said_by, told
+from .vllm_answers import own_samples, told
 from .vllm_speculation import METHOD, MODEL, TOKENS, args_of, asked_of, family, speculation_flags
 
 if TYPE_CHECKING:
     from ..config import Speculation
 
-PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 DEFAULT_PORT = 8000
 FLUSH_PATIENCE_S = 2.0
 """Blocks of requests that have just ended are given back a moment later."""
@@ -126,7 +127,7 @@ class Vllm:
         answer = http.get("/health", timeout=2.0)
         if answer.status == 200:
             return Readiness(True)
-        return Readiness(False, said_by(answer))
+        return Readiness(False, openai.said(answer, "its engine has died"))
 
     def version(self, http: Http) -> str:
         return str(as_dict(http.get("/version").json()).get("version") or "unknown")
@@ -135,7 +136,7 @@ class Vllm:
         """From ``/server_info``, which only dev mode has (where pip is installed: it lists packages).
         Else from its counters, which are there from the start on if and only if it speculates, one for each
         position of a draft; and the rest from argv as far as that says."""
-        served = [as_dict(m) for m in as_list(as_dict(http.get("/v1/models").json()).get("data"))]
+        served = openai.served(http)
         counted = own_samples(http)
         engines = len({s.labels["engine"] for s in counted if "engine" in s.labels}) or 1
         answer = http.get("/server_info?config_format=json", timeout=SERVER_INFO_S)
@@ -225,9 +226,7 @@ class Vllm:
 
     def request(self, endpoint: str) -> tuple[str, Mapping[str, Any]]:
         """``ignore_eos`` alone gives full length; ``min_tokens`` would have every step mask logits."""
-        if endpoint not in PATHS:
-            raise ConfigError(f"endpoint {endpoint!r} is unknown; there are: {', '.join(PATHS)}")
-        return PATHS[endpoint], {
+        return openai.path_of(endpoint), {
             "stream": True,
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},
             "ignore_eos": True,
@@ -235,21 +234,10 @@ class Vllm:
 
     def progress(self, event: Mapping[str, Any]) -> Progress:
         """An engine that dies or shuts down ends a stream with ``finish_reason`` ``abort``, usage or not."""
-        if "error" in event:
-            wrong = event["error"]
-            return Progress(error=str(wrong.get("message", wrong) if isinstance(wrong, dict) else wrong))
-        choice = as_dict(next(iter(as_list(event.get("choices"))), None))
-        delta = as_dict(choice.get("delta"))
-        reason = choice.get("finish_reason")
-        text = choice.get("text") or "".join(
-            str(delta.get(key) or "") for key in ("reasoning_content", "reasoning", "content")
-        )
-        return Progress(
-            text=text,
-            tokens=as_int(as_dict(event.get("usage")).get("completion_tokens")),
-            finish_reason=reason,
-            error=f"the engine ended the answer with finish_reason {reason!r}" if reason in ABORTED else None,
-        )
+        told = openai.progress_of(event, as_dict(event.get("usage")).get("completion_tokens"))
+        if told.finish_reason not in ABORTED:
+            return told
+        return replace(told, error=f"the engine ended the answer with finish_reason {told.finish_reason!r}")
 
     def usage(self, events: Sequence[Mapping[str, Any]]) -> Usage | None:
         """From the event after the last choice; those before it have running counts, also of a cut stream.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import Answer, Http
+from . import Http
+from .openai import as_dict, as_int
 from .prometheus import Sample, samples
 from .vllm_speculation import FIELDS, METHOD, MODEL, TOKENS
 
@@ -49,26 +50,3 @@ def own_samples(http: Http) -> list[Sample]:
         for s in samples(answer.text)
         if s.name.startswith("vllm:")
     ]
-
-
-def said_by(answer: Answer) -> str:
-    """What a server that is not ready says, in a few words."""
-    if not answer.status:
-        return answer.error
-    message = as_dict(as_dict(answer.json()).get("error")).get("message")
-    return f"HTTP {answer.status}: {message or answer.text[:200] or 'its engine has died'}"
-
-
-def as_dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def as_int(value: object) -> int | None:
-    try:
-        return int(str(value))
-    except ValueError:
-        return None
