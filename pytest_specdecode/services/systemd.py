@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ..config import Target
 from ..engines.registry import load_engine
-from ..errors import BrokenError, ConfigError, HostError, SpecDecodeError, UnknownRunError
+from ..errors import BrokenError, HostError, SpecDecodeError, UnknownRunError
 from ..hosts import Host
 from ..hosts.reaper import Reaper
 from ..hosts.redaction import redact_text
@@ -18,13 +18,13 @@ from ..hosts.roads import RoadHost
 from ..hosts.scan import Scan, Scanner, Seen
 from ..procfs import PROTECTED
 from . import ServiceState
-from .execstart import ExecStart, literal, parse_environment_file
+from .execstart import ExecStart
 from .guard import Found, Guard, guard_of
-from .launchline import Strip, check_program, check_variables, dropin_text, sole
+from .launchline import Strip, dropin_text
 from .ownership import Ownership
 from .systemctl import DROPIN, Systemctl
-from .template import FLAGS, expand
-from .units import UnitState, environment_files
+from .unitline import UnitLine
+from .units import UnitState
 
 _POLL_S = 0.02
 _LAUNCH_WITHIN_S = 60.0
@@ -63,15 +63,12 @@ class SystemdService:
         self._ctl = ctl
         self._scanner = scanner
         self._reaper = reaper
-        self._strip = strip
-        self._replace = replace
-        self._extra = tuple(extra_args)
         self._env = dict(env or {})
         self._permit = permit
         self._make_guard = guard
         self._secrets = frozenset(secrets)
         self._ours = Ownership((*PROTECTED, *protect))
-        self._line: ExecStart | None = None
+        self._line = UnitLine(ctl, strip, replace=replace, extra_args=extra_args)
         self._found: UnitState | None = None
         self._guard: Guard | None = None
         self._started = ""
@@ -104,64 +101,17 @@ class SystemdService:
     def unit(self) -> str:
         return self._ctl.unit
 
-    def line(self) -> ExecStart:
-        """The unit's own command, read once, before anything is changed.
-
-        :raises ConfigError: when its flags cannot be rewritten safely, with what to do about it.
-        """
-        if self._line is None:
-            self._line = self._read_line()
-        return self._line
-
-    def _read_line(self) -> ExecStart:
-        state = self._ctl.show()
-        if not state.known:
-            why = state["LoadError"] or state["LoadState"] or "unknown"
-            raise BrokenError(
-                f"{self._ctl.host.name} has no usable unit {self.unit} ({why}); check service.systemd"
-            )
-        if state["Id"] and state["Id"] != self.unit:
-            self._ctl.unit = state["Id"]
-        if state["Type"] == "oneshot":
-            raise ConfigError(f"{self.unit} is of Type=oneshot, which is no running service")
-        if self._replace is not None:
-            argv = tuple(w for w in self._replace if w != FLAGS)
-            return ExecStart(argv[0], argv)
-        line = sole(self.unit, self._ctl.exec_start())
-        head = self._ctl.read("head", "-c", "200", "--", line.path) or ""
-        check_program(self.unit, line, head.split("\n", 1)[0])
-        check_variables(self.unit, line, self._environment(state), self._strip)
-        return line
-
-    def _environment(self, state: UnitState) -> dict[str, str]:
-        found = parse_environment_file(self._ctl.environment())
-        for path in environment_files(state["EnvironmentFiles"]):
-            found |= parse_environment_file(self._ctl.read("cat", "--", path) or "")
-        return found
-
     def own_command(self) -> tuple[str, ...]:
         """What the unit runs of itself, its speculation flags included."""
-        return self.line().argv
+        return self._line.own().argv
 
     def command(self, flags: Sequence[str], port: int) -> tuple[str, ...]:
-        return self._planned(flags, port).argv
-
-    def _planned(self, flags: Sequence[str], port: int) -> ExecStart:
-        """The unit's command with these flags. Words of ours are literal, the unit's own keep their
-        ``$VAR``.
-        """
-        line = self.line()
-        if self._replace is not None:
-            argv = expand(self._replace, (*self._extra, *flags), port, key="service.exec")
-            escaped = tuple(map(literal, argv))
-            return ExecStart(escaped[0], escaped)
-        own = [literal(word) if line.expands else word for word in (*self._extra, *flags)]
-        return ExecStart(line.path, (*self._strip(line.argv), *own), line.flags)
+        return self._line.planned(flags, port).argv
 
     # -- start, state, stop ---------------------------------------------------------------------------
 
     def start(self, flags: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> None:
-        planned = self._planned(flags, port)
+        planned = self._line.planned(flags, port)
         self.take_over()
         self._permit()
         try:
@@ -179,7 +129,7 @@ class SystemdService:
         """Remember how the unit was found, and start the guard, once."""
         if self._found is not None:
             return
-        self.line()
+        self._line.own()
         found = self._ctl.show()
         guard = self._make_guard()
         if guard is not None:
@@ -201,7 +151,7 @@ class SystemdService:
             self._permit()
             self._ctl.remove_dropin()
             self._ctl.do("daemon-reload", unit=False)
-        self._line = None
+        self._line.forget()
 
     def _install(self, planned: ExecStart, env: Mapping[str, str]) -> None:
         self._ctl.write_dropin(dropin_text(planned, {**self._env, **env}))
@@ -315,7 +265,7 @@ class SystemdService:
 
     def start_plan(self, flags: Sequence[str], port: int) -> list[tuple[str, ...]]:
         """Commands of a start; the drop-in is shown as what it makes systemd run."""
-        line = self._planned(flags, port)
+        line = self._line.planned(flags, port)
         return [
             ("write", self._ctl.dropin, f"ExecStart={line}"),
             self._ctl.words("daemon-reload", unit=False),
