@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import time
@@ -12,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from pytest_specdecode.engines.http import HttpxHttp
 from pytest_specdecode.engines.sglang import SGLang
+from tests.asking import ask
 from tests.engines.servers import free_port
 
 ENGINE = SGLang()
@@ -50,21 +48,8 @@ class Running:
     def ask(
         self, tokens: int, *, endpoint: str = "completions", prompt: str = PROMPT
     ) -> list[dict[str, Any]]:
-        """The events of one streamed request, as the load sends it."""
-        path, fields = ENGINE.request(endpoint)
-        asked = {"prompt": prompt} if endpoint == "completions" else {"messages": [_user(prompt)]}
-        body = {**fields, **asked, "model": "tiny", "max_tokens": tokens, "temperature": 0}
-        with (
-            httpx.Client(trust_env=False, timeout=DEADLINE_S) as client,
-            client.stream("POST", self.url + path, json=body) as answer,
-        ):
-            data = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: ")]
-        assert data[-1] == "[DONE]"
-        return [json.loads(text) for text in data[:-1]]
-
-
-def _user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
+        """The events of one streamed request."""
+        return ask(ENGINE, self.url, tokens, prompt=prompt, endpoint=endpoint, model="tiny")
 
 
 @contextlib.contextmanager
