@@ -301,7 +301,8 @@ class SystemdService:
         self._ctl.remove_dropin()
         self._ctl.do("daemon-reload", unit=False)
         state = self._ctl.show()
-        if not state.stopped and (self._started or not self._found.active):
+        untouched = self._found.active and state.invocation == self._found.invocation
+        if not state.stopped and not untouched:  # whatever was started since runs a benchmark's flags
             self.stop(within_s=_RESTORE_WITHIN_S)
         self._ctl.reset_failed()
         if self._found.active:

@@ -157,7 +157,7 @@ def test_somebody_who_restarts_the_unit_changes_the_instance(rig: bed.Rig, sessi
 
 def test_a_full_disk_is_told_and_leaves_nothing(rig: bed.Rig, session: Any) -> None:
     service = session().run.service
-    service.line()
+    service.own_command()
     service.take_over()
     folder = "/run/systemd/system/sglang-qwen.service.d"
     rig.ct(
