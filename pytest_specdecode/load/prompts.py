@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from ..config import Workload
 from ..errors import ConfigError
 
 BUILTIN = "builtin:"
@@ -76,11 +75,6 @@ def load_prompts(source: str, rootdir: Path) -> tuple[Prompt, ...]:
     if not prompts:
         raise ConfigError(f"workload.prompts: {path} has no prompt in it (expected {_FORMS})")
     return prompts
-
-
-def check_prompts(workload: Workload, rootdir: Path) -> None:
-    """Raise :class:`ConfigError` now for prompts that could not be read later, when a service is down."""
-    load_prompts(workload.prompts, rootdir)
 
 
 @lru_cache(maxsize=1)

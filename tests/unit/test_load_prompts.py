@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_specdecode.config import Workload
 from pytest_specdecode.errors import ConfigError
-from pytest_specdecode.load.prompts import Message, check_prompts, load_prompts
+from pytest_specdecode.load.prompts import Message, load_prompts
 
 CATEGORIES = ["code", "chat", "math", "summary", "rewriting"]
 
@@ -91,13 +90,13 @@ def test_a_file_that_cannot_be_used_names_file_and_line(content: str, said: str,
     path = tmp_path / "bad.jsonl"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(ConfigError) as caught:
-        check_prompts(Workload(prompts="bad.jsonl"), tmp_path)
+        load_prompts("bad.jsonl", tmp_path)
     assert said in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_a_missing_file_or_category_names_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*absent\.jsonl.*builtin:mixed"):
-        check_prompts(Workload(prompts="absent.jsonl"), tmp_path)
+        load_prompts("absent.jsonl", tmp_path)
     with pytest.raises(ConfigError, match="no builtin:poems; there are: builtin:mixed, builtin:code"):
-        check_prompts(Workload(prompts="builtin:poems"), tmp_path)
+        load_prompts("builtin:poems", tmp_path)
