@@ -17,7 +17,7 @@ from .served import TTFT_MS, Perf, Schedule, serving, true_total
 SPEED_WITHIN, TTFT_WITHIN_MS = 0.005, 5.0
 MIXED = (1, 4, 3, 3, 2, 4, 2, 3, 1, 4)
 """2.7 tokens an event."""
-ROUNDS = 3
+ROUNDS = 5
 
 
 @dataclass(frozen=True)
