@@ -120,13 +120,10 @@ def _problem(case: CaseSummary, where: str = "") -> Judgement | None:
     for start in case.starts:
         if not start.valid:
             return Judgement(Outcome.INVALID, f"{where}{'; '.join(start.reasons)}")
-    if case.starts:
-        return None
-    bad = (Outcome.BROKEN, Outcome.DIRTY, Outcome.INVALID)
     for test in case.tests:
-        if test.outcome in bad:
+        if test.outcome.is_error:
             return Judgement(test.outcome, f"{where}{test.reason}".splitlines()[0])
-    return Judgement(Outcome.INVALID, f"{where}not measured")
+    return None if case.starts else Judgement(Outcome.INVALID, f"{where}not measured")
 
 
 def _as_stored(case: CaseSummary, of: Side) -> StoredCase:

@@ -22,7 +22,7 @@ class ExitStatus(IntEnum):
 
 
 _CLASSES = (
-    (ExitStatus.NOT_MEASURABLE, {Outcome.DIRTY, Outcome.BROKEN, Outcome.INVALID}),
+    (ExitStatus.NOT_MEASURABLE, {outcome for outcome in Outcome if outcome.is_error}),
     (ExitStatus.UNDECIDED, {Outcome.INCONCLUSIVE, Outcome.NO_BASELINE, Outcome.INCOMPARABLE}),
 )
 

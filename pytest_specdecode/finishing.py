@@ -141,8 +141,7 @@ def _record(state: State, unlike: Mapping[str, str]) -> list[str]:
 
 
 def _recording(state: State, summary: CaseSummary, unlike: Mapping[str, str]) -> Recording:
-    bad = (Outcome.BROKEN, Outcome.DIRTY, Outcome.INVALID)
-    problem = next((f"{t.outcome}: {t.reason}" for t in summary.tests if t.outcome in bad), "")
+    problem = next((f"{t.outcome}: {t.reason}" for t in summary.tests if t.outcome.is_error), "")
     problem = problem or next((unlike[host] for host in summary.hosts if host in unlike), "")
     ledger, case = state.ledger, summary.case
     servers = {start.id: start for start in ledger.server_starts}

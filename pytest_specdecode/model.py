@@ -41,6 +41,11 @@ class Outcome(StrEnum):
     """Shown to be slower by more than the margin; the report says by how much and why."""
 
     @property
+    def is_error(self) -> bool:
+        """Whether pytest shows it as an error: there is no number."""
+        return self in (Outcome.INVALID, Outcome.DIRTY, Outcome.BROKEN)
+
+    @property
     def rank(self) -> int:
         """Place in the order from best (0) to worst."""
         return list(Outcome).index(self)

@@ -50,6 +50,12 @@ class Server:
         """What the engine itself says it runs."""
         return self.reported
 
+    @property
+    def told(self) -> bool:
+        """Whether it is known, before the first request, whether the engine speculates: it says so itself,
+        or it was launched without any flag that would make it."""
+        return self.reported.speculating is not None or (self.config.off and bool(self.argv))
+
     def counters(self) -> Counters:
         """The engine's running totals, now."""
         return self.engine.counters(self.http)

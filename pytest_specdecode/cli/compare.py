@@ -56,6 +56,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=default.confidence,
         help=f"one minus the chance of a false alarm over all cases (default: {default.confidence:g})",
     )
+    parser.add_argument(
+        "--common", action="store_true", help="it does not matter that RUN lacks cases of BASELINE"
+    )
     parser.add_argument("--json", action="store_true", help="write the comparison as JSON")
 
 
@@ -76,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     if gate.margin > gate.tolerance:
         raise ConfigError(f"--margin {gate.margin:.1%} is more than --tolerance {gate.tolerance:.1%}")
     found = compare_runs(_side(now), _side(then), gate)
-    status = ending(found)
+    status = ending(found, common=args.common)
     if args.json:
         say_lines([json.dumps(_plain(now, then, found, status), indent=2, ensure_ascii=False)])
     else:
@@ -84,11 +87,12 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def ending(found: RunComparison) -> int:
-    """0 all pass; 1 something regressed; 10 something has no number; 11 undecided, or nothing in common."""
-    if not found.cases:
-        return ExitStatus.UNDECIDED
+def ending(found: RunComparison, *, common: bool = False) -> int:
+    """0 all pass; 1 something regressed; 10 something has no number; 11 undecided, nothing in common, or,
+    unless only ``common`` cases matter, a case of the second run is missing in the first."""
     failed = [case.outcome for case in found.cases if case.outcome is not Outcome.PASS]
+    if not found.cases or (found.only_then and not common):
+        failed.append(Outcome.INCOMPARABLE)
     return exit_status(failed, measured=True)
 
 
@@ -124,9 +128,12 @@ def lines(now: StoredReport, then: StoredReport, found: RunComparison, gate: Gat
         if case.outcome is not Outcome.PASS:
             yield f"{case.outcome}: {case_label(case.case)}: {case.judgement.reason}"
             yield from (f"  {line}" for line in _explained(case))
-    for which, cases in (("in the first run", found.only_now), ("in the second run", found.only_then)):
+    for said, cases in (
+        ("only in the first run", found.only_now),
+        ("missing in the first run, which --common allows", found.only_then),
+    ):
         if cases:
-            yield f"only {which}: {', '.join(map(case_label, cases))}"
+            yield f"{said}: {', '.join(map(case_label, cases))}"
     counts = {o: sum(case.outcome is o for case in found.cases) for o in Outcome}
     yield " · ".join(f"{o.value.upper()} {n}" for o, n in counts.items() if n) or "nothing was compared"
 

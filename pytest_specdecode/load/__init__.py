@@ -37,6 +37,11 @@ class Server(Protocol):
         """The launch command where it is known, else empty."""
         ...
 
+    @property
+    def told(self) -> bool:
+        """Whether it is known, before the first request, whether the engine speculates."""
+        ...
+
     def instance(self) -> str:
         """Names the running instance; a change in a round makes it invalid."""
         ...

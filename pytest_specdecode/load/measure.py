@@ -82,6 +82,8 @@ class _Measurement:
         measured = [first]
         while len(measured) < rounds and measured[-1].valid:
             measured.append(self._round(len(measured) + 1, rounds))
+        if (other := self._other_settings()) is not None:
+            measured[-1] = _with(measured[-1], other)
         return CaseStart(self._server.start_id, tuple(_with_trend(measured)), dict(self._facts))
 
     # --- before the rounds
@@ -180,6 +182,7 @@ class _Measurement:
             unsent=played.unsent,
             forced_acceptance=self._workload.forced_acceptance,
             counts=self._counts,
+            told=server.told,
             gpus=looks,
             seconds=played.seconds,
         )
@@ -199,6 +202,13 @@ class _Measurement:
             "client_lag_ms_p95": round(1000 * client.lag_p95_s, 3),
         }
         return Round(found, played.seconds, reasons(evidence), facts)
+
+    def _other_settings(self) -> str | None:
+        """Some engines tell how long their drafts are only once they have made some."""
+        server = self._server
+        settings = server.engine.settings(server.http, server.argv)
+        wrong = server.engine.mismatches(server.config, settings)
+        return f"the engine runs other settings than asked: {'; '.join(wrong)}" if wrong else None
 
     def _counters(self) -> Counters:
         """The engine's totals; asked for a moment where it told them before, since one answer may fail."""

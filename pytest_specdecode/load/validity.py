@@ -62,6 +62,8 @@ class Evidence:
     forced_acceptance: float | None = None
     counts: bool = False
     """Whether this engine is known to tell its totals."""
+    told: bool = True
+    """Whether it was known before the first request whether the engine speculates."""
     gpus: Sequence[Look] = ()
     """Looks at the GPUs before, amid and after the round."""
     seconds: float = 0.0
@@ -121,7 +123,9 @@ def speculation(e: Evidence) -> str | None:
     if tokens is None:
         tokens = drafted(e.good, e.counted).draft_tokens
     if tokens is None:
-        return None
+        asked = "speculation off" if e.config.off else f"{e.config.steps} steps"
+        unknown = f"nothing shows that the engine runs {asked}: it tells neither its settings nor its drafts"
+        return None if e.told else f"{unknown}; turn on its metrics"
     if e.config.off and tokens > 0:
         return f"speculation was to be off, but {tokens:.0f} tokens were drafted"
     if not e.config.off and tokens <= 0 and e.good:
@@ -140,16 +144,19 @@ def forced(e: Evidence) -> str | None:
     """
     became = drafted(e.good, e.counted)
     rate, drafts, accepted = e.forced_acceptance, became.drafts, became.accepted_tokens
-    if rate is None or e.config.off or not drafts:
+    if rate is None or e.config.off or drafts == 0:
         return None
     by_position = e.counted.accepted_by_position
-    if by_position:
+    if drafts and by_position:
         what, found, wanted = "first draft tokens", by_position[0] / drafts, rate
-    elif accepted is not None:
+    elif drafts and accepted is not None:
         what, wanted = "drafted tokens a step", sum(acceptance_by_position(rate, e.config.steps))
         found = accepted / drafts
     else:
-        return None
+        return (
+            f"nothing shows that forced_acceptance {rate:.0%} is in force: the engine does not tell how many "
+            "drafted tokens were accepted; turn on its metrics"
+        )
     allowed = FORCED_SHARE * wanted + 5 * sqrt(wanted * max(e.config.steps - wanted, 0.01) / drafts)
     if abs(found - wanted) <= allowed:
         return None

@@ -38,6 +38,7 @@ class Running:
     model: str | None = "tiny"
     headers: Mapping[str, str] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
+    told: bool = True
     instances: Iterator[str] | None = None
     """What instance() says, call after call; None: always the same."""
 

@@ -65,6 +65,7 @@ class Perf:
     model: str | None = "fake"
     headers: Mapping[str, str] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
+    told: bool = True
 
     def instance(self) -> str:
         return "instance-1"

@@ -67,7 +67,7 @@ class Adapter(LlamaCpp):
         return "drawn"
 
     def settings(self, http: Http, argv: Sequence[str]) -> Settings:
-        return Settings()
+        return Settings(speculating=True)
 
     def mismatches(self, config: SpecConfig, settings: Settings) -> tuple[str, ...]:
         return ()

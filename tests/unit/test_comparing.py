@@ -86,6 +86,14 @@ def test_nothing_in_common_never_passes() -> None:
     assert (found.only_now, found.only_then) == ((stored.case(1, 1),), (stored.case(2, 1),))
 
 
+def test_a_run_that_lacks_a_case_is_no_pass_unless_only_common_ones_matter() -> None:
+    fewer = {stored.case(2, 16): stored.measured(100.0)}
+    found = compare_runs(side(fewer), side(night(100.0)), GATE)
+    assert [c.outcome for c in found.cases] == [Outcome.PASS]
+    assert (ending(found), ending(found, common=True)) == (11, 0)
+    assert ending(compare_runs(side(night(100.0)), side(fewer), GATE)) == 0
+
+
 def test_a_case_with_an_invalid_start_gets_no_number() -> None:
     bad = {**night(100.0), stored.case(2, 1): stored.measured(200.0, reasons=["the client was late"])}
     for now, then in ((bad, night(100.0)), (night(100.0), bad)):

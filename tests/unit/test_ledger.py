@@ -121,6 +121,15 @@ def test_invalid_starts_are_kept_but_make_no_number() -> None:
     assert (len(found.starts), found.valid_starts, found.metrics) == (1, (), {})
 
 
+@pytest.mark.parametrize("outcome", [Outcome.BROKEN, Outcome.DIRTY, Outcome.INVALID])
+def test_a_case_that_ended_in_an_error_has_no_number_whatever_was_measured_before(outcome: Outcome) -> None:
+    ledger = Ledger()
+    ledger.add(CaseMeasured(Case("q", TWO, 4), CaseStart("s1", (round_of(100),))))
+    ledger.add(TestRecord("test_x", "q", outcome, TWO, 4, 2))
+    (found,) = ledger.cases
+    assert (len(found.starts), found.valid_starts, found.metrics) == (1, (), {})
+
+
 def test_cases_come_by_configuration_and_concurrency_whatever_came_first() -> None:
     ledger = Ledger()
     for config, concurrency in ((TWO, 16), (OFF, 16), (TWO, 4), (OFF, 4)):

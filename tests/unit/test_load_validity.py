@@ -95,8 +95,18 @@ def test_drafts_that_nobody_asked_for() -> None:
     )
 
 
-def test_an_engine_that_tells_nothing_of_drafts_is_not_accused() -> None:
+def test_an_engine_that_told_its_settings_need_not_tell_its_drafts() -> None:
     assert reasons(evidence(config=TWO)) == ()
+
+
+@pytest.mark.parametrize(("config", "asked"), [(TWO, "2 steps"), (OFF, "speculation off")])
+def test_an_engine_that_tells_neither_its_settings_nor_its_drafts(config: SpecConfig, asked: str) -> None:
+    assert only(evidence(config=config, told=False)) == (
+        f"nothing shows that the engine runs {asked}: it tells neither its settings nor its drafts; "
+        "turn on its metrics"
+    )
+    streams = [stream(i, drafted=8 * config.steps) for i in range(2)]
+    assert reasons(evidence(streams, config=config, told=False)) == ()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +221,6 @@ def drafted(accepted: float, *positions: float) -> Counters:
         pytest.param(drafted(1440, 800, 640), id="as asked"),
         pytest.param(drafted(900, 790, 110), id="short drafts: the first position tells"),
         pytest.param(drafted(1440), id="an engine that counts no positions"),
-        pytest.param(Counters(), id="an engine that counts nothing"),
     ],
 )
 def test_a_forced_acceptance_that_is_in_force(counted: Counters) -> None:
@@ -228,3 +237,11 @@ def test_a_forced_acceptance_that_is_in_force(counted: Counters) -> None:
 def test_a_forced_acceptance_that_is_not_in_force(counted: Counters, says: str) -> None:
     reason = only(evidence(config=TWO, counted=counted, forced_acceptance=0.8))
     assert reason == f"forced_acceptance 80% is not in force: {says}"
+
+
+@pytest.mark.parametrize("counted", [Counters(), Counters(drafts=100), Counters(accepted_tokens=100)])
+def test_a_forced_acceptance_that_nobody_can_check(counted: Counters) -> None:
+    assert only(evidence(config=TWO, counted=counted, forced_acceptance=0.8)) == (
+        "nothing shows that forced_acceptance 80% is in force: the engine does not tell how many drafted "
+        "tokens were accepted; turn on its metrics"
+    )
