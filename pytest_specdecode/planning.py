@@ -117,6 +117,8 @@ def _starts(run: Run, configs: Sequence[SpecConfig]) -> Iterator[str]:
     for config in configs:
         flags, port = run.flags(config), run.fixed_port()
         yield f"start with steps={config.steps}{'' if port else ', at any free port'}:"
+        env = run.environment(config)
+        yield from [f"  with {' '.join(f'{name}={value}' for name, value in env.items())}"] if env else []
         port = port or free_port(run.host)
         if isinstance(service, Planning):
             yield from _commands(service.start_plan(flags, port))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -137,6 +137,10 @@ class Prepared:
             help_text=self._help_text(),
             forced_acceptance=self.target.workload.forced_acceptance,
         )
+
+    def environment(self, config: SpecConfig) -> Mapping[str, str]:
+        """Environment variables that ``config`` needs beside its flags."""
+        return self.engine.environment(config, self.target.workload.forced_acceptance)
 
     def help(self) -> CommandResult | None:
         """What the engine's ``--help`` comes to, asked for once; None where its command is unknown."""

@@ -156,9 +156,7 @@ class Run(Prepared):
         argv = self.service.command(flags, port)
         starting = f"starting steps={config.steps}"
         self.say(starting)
-        self.service.start(
-            flags, port, self.engine.environment(config, self.target.workload.forced_acceptance)
-        )
+        self.service.start(flags, port, self.environment(config))
         url, headers = self.venue.url(port), self.headers()
         self._http = http = HttpxHttp(url, headers)
         try:

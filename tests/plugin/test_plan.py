@@ -36,3 +36,25 @@ def test_a_plan_tells_order_number_and_length_of_the_starts_and_touches_nothing(
     assert result.ret == 0
     assert recorded.starts == []
     assert contents(recorded.pytester.path) == before
+
+
+def test_a_plan_names_what_a_forced_acceptance_puts_into_the_environment(project: Project) -> None:
+    config = project.pytester.path / "specdecode.toml"
+    config.write_text(
+        "[target.forced]\n"
+        'engine = "sglang"\n'
+        "steps = [0, 2]\n"
+        'service = { command = ["python3", "-m", "sglang.launch_server", "--port", "{port}", "{flags}"] }\n'
+        'speculation = { algorithm = "EAGLE", draft_model = "draft" }\n'
+        'workload = { forced_acceptance = "80%" }\n'
+    )
+    result = project.run("--spec-plan", "-p", "no:cacheprovider")
+    result.stdout.fnmatch_lines(
+        [
+            "start with steps=0, at any free port:",
+            "  python3 -m sglang.launch_server --port *",
+            "start with steps=2, at any free port:",
+            "  with SGLANG_SIMULATE_ACC_LEN=2.44*",
+            "  python3 -m sglang.launch_server --port * --speculative-algorithm EAGLE *",
+        ]
+    )
