@@ -140,7 +140,7 @@ class CaseSummary:
 
     @property
     def valid_starts(self) -> tuple[CaseStart, ...]:
-        """What its numbers are made of; none where the case ended in an error, whatever was measured before."""
+        """What its numbers are made of: nothing where it ended in an error, whatever was measured before."""
         if self.outcome is not None and self.outcome.is_error:
             return ()
         return tuple(start for start in self.starts if start.valid)

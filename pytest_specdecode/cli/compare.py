@@ -11,7 +11,7 @@ from typing import Any
 from ..comparing import Compared, RunComparison, Side, compare_runs
 from ..config import Gate as GateTable
 from ..errors import ConfigError
-from ..exitstatus import ExitStatus, exit_status
+from ..exitstatus import exit_status
 from ..gating import Gate
 from ..model import Case, Outcome, metric
 from ..report.messages import Background, why_lines

@@ -25,13 +25,12 @@ def progress_of(event: Mapping[str, Any], tokens: object) -> Progress:
     if "error" in event or event.get("object") == "error":
         wrong = event.get("error") or event
         return Progress(error=str(wrong.get("message", wrong) if isinstance(wrong, dict) else wrong))
-    choice = as_dict(next(iter(as_list(event.get("choices"))), None))
-    delta = as_dict(choice.get("delta"))
-    return Progress(
-        text=choice.get("text") or "".join(str(delta.get(key) or "") for key in _TEXTS),
-        tokens=as_int(tokens),
-        finish_reason=choice.get("finish_reason"),
-    )
+    choices = as_list(event.get("choices"))
+    choice = as_dict(choices[0]) if choices else {}
+    text = choice.get("text")
+    if not text and (delta := as_dict(choice.get("delta"))):
+        text = "".join(str(delta.get(key) or "") for key in _TEXTS)
+    return Progress(text or "", as_int(tokens), choice.get("finish_reason"))
 
 
 def served(http: Http) -> list[dict[str, Any]]:
@@ -59,6 +58,8 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_int(value: object) -> int | None:
+    if type(value) is int:  # nearly always, and once for each event
+        return value
     try:
         return int(str(value))
     except ValueError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +236,7 @@ class Vllm:
         told = openai.progress_of(event, as_dict(event.get("usage")).get("completion_tokens"))
         if told.finish_reason not in ABORTED:
             return told
-        return replace(told, error=f"the engine ended the answer with finish_reason {told.finish_reason!r}")
+        return told._replace(error=f"the engine ended the answer with finish_reason {told.finish_reason!r}")
 
     def usage(self, events: Sequence[Mapping[str, Any]]) -> Usage | None:
         """From the event after the last choice; those before it have running counts, also of a cut stream.

@@ -27,7 +27,6 @@ from .limits import Deadlines
 from .work import Work
 
 HEARTBEAT_S = 0.02
-_BUFFER_BYTES = 256 * 1024
 _BEFORE_TOKENS = 3
 """Packets until the first token is certain to be among them: head, role event, token."""
 
@@ -62,9 +61,10 @@ class Trace:
     ended_s: float = 0.0
     status: int = 0
     """Of the HTTP answer; 0 when there was none."""
-    raw: bytearray = field(default_factory=bytearray)
-    ends: array[int] = field(default_factory=lambda: array("Q"))
-    times: array[float] = field(default_factory=lambda: array("d"))
+    # not in the repr, which asyncio's runner makes of all that its main task returned
+    raw: bytearray = field(default_factory=bytearray, repr=False)
+    ends: array[int] = field(default_factory=lambda: array("Q"), repr=False)
+    times: array[float] = field(default_factory=lambda: array("d"), repr=False)
     failure: str | None = None
     refused: bool = False
     """No connection came about: the server is gone."""
@@ -98,31 +98,29 @@ class Done:
         return self.refused or self.failed >= max(8, load.requests // 4)
 
 
-class _Exchange(asyncio.BufferedProtocol):
-    """One request on one connection. The receive buffer is shared: it is emptied before it is used again."""
+class _Exchange(asyncio.Protocol):
+    """One request on one connection. What each packet costs is what an event costs: little is done there."""
 
-    def __init__(self, trace: Trace, buffer: bytearray) -> None:
+    def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.last_s = 0.0
-        self._view = memoryview(buffer)
+        self._raw = trace.raw
+        self._came, self._ended = trace.times.append, trace.ends.append
         self._head: Head | None = None
+        self._chunked = False
 
     def send(self, transport: asyncio.WriteTransport, data: bytes) -> None:
         self.trace.sent_s = self.last_s = time.perf_counter()
         transport.write(data)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the protocol's signature)
-        return self._view  # asyncio's TLS reads into slices of it: those of a bytearray would be copies
-
-    def buffer_updated(self, nbytes: int) -> None:
-        trace = self.trace
+    def data_received(self, data: bytes) -> None:
         self.last_s = now = time.perf_counter()
-        raw = trace.raw
-        raw += self._view[:nbytes]
-        trace.times.append(now)
-        trace.ends.append(len(raw))
-        if self._is_last(raw):
+        raw = self._raw
+        raw += data
+        self._came(now)
+        self._ended(len(raw))
+        if (not self._chunked or raw.endswith(LAST_CHUNK)) and self._is_last(raw):
             self.finish()
 
     def _is_last(self, raw: bytearray) -> bool:
@@ -134,6 +132,7 @@ class _Exchange(asyncio.BufferedProtocol):
                 return True
             if head is None:
                 return False
+            self._chunked = head.chunked
         if not head.chunked:
             return head.length is not None and len(raw) - head.size >= head.length
         return raw.endswith(LAST_CHUNK) and _is_complete(raw, head)
@@ -182,7 +181,6 @@ class _Round:
         self._head = _request_head(load, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + load.path)
         self._address = self._host
         self._live: set[_Exchange] = set()
-        self._buffer = bytearray(_BUFFER_BYTES)
         self._done = Done()
         self.traces: list[Trace] = []
         self.lags_s: list[float] = []
@@ -235,7 +233,7 @@ class _Round:
 
     async def _exchange(self, trace: Trace, body: bytes) -> None:
         loop = asyncio.get_running_loop()
-        exchange = _Exchange(trace, self._buffer)
+        exchange = _Exchange(trace)
         name = self._host if self._tls else None
         try:
             async with asyncio.timeout(self._load.deadlines.connect_s):

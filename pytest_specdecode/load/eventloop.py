@@ -15,7 +15,7 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
     """``main`` on a loop of its own; Ctrl-C cancels it."""
-    with _no_garbage_collection(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with no_garbage_collection(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main)
 
 
@@ -35,8 +35,8 @@ def _loop_factory() -> LoopFactory | None:
 
 
 @contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A collection in mid-round would stop the clock of every stream."""
+def no_garbage_collection() -> Iterator[None]:
+    """A collection in mid-round would stop the clock of every stream, and reading makes no cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:

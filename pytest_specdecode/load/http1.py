@@ -6,12 +6,12 @@ it costs the measurement nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 _HEAD_END = b"\r\n\r\n"
-_HEX = b"0123456789abcdefABCDEF"
+_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]+)[ \t]*(?:;[^\n]*?)?\r\n")
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 """How a chunked body ends, unless it has trailers."""
 
@@ -27,10 +27,7 @@ class Head:
     status: int
     headers: Mapping[str, str]
     size: int
-
-    @property
-    def chunked(self) -> bool:
-        return "chunked" in self.headers.get("transfer-encoding", "").lower()
+    chunked: bool
 
     @property
     def length(self) -> int | None:
@@ -39,11 +36,8 @@ class Head:
         return int(text) if text.isdigit() and not self.chunked else None
 
 
-class Piece(NamedTuple):
-    """A stretch of the body and where in the answer it begins."""
-
-    start: int
-    data: bytes
+Piece = tuple[int, bytes]
+"""Where in the answer a stretch of the body begins, and the stretch."""
 
 
 def read_head(raw: bytes) -> Head | None:
@@ -63,7 +57,8 @@ def read_head(raw: bytes) -> Head | None:
     if len(words) < 2 or not words[1].isdigit():
         raise BadAnswerError(f"not an HTTP/1 answer: {first[:40]!r}")
     headers = {name.strip().lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
-    return Head(int(words[1]), headers, end + len(_HEAD_END))
+    chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+    return Head(int(words[1]), headers, end + len(_HEAD_END), chunked)
 
 
 def read_body(raw: bytes, head: Head) -> tuple[list[Piece], bool]:
@@ -74,25 +69,23 @@ def read_body(raw: bytes, head: Head) -> tuple[list[Piece], bool]:
     :raises BadAnswerError: for broken chunk framing.
     """
     if not head.chunked:
-        return [Piece(head.size, raw[head.size :])], head.length is None or len(
-            raw
-        ) - head.size >= head.length
+        complete = head.length is None or len(raw) - head.size >= head.length
+        return [(head.size, raw[head.size :])], complete
     pieces: list[Piece] = []
     at = head.size
-    while (line_end := raw.find(b"\r\n", at)) >= 0:
-        digits = raw[at:line_end].partition(b";")[0].strip()
-        if not digits or digits.strip(_HEX):  # int() would take signs and underscores, too
-            raise BadAnswerError(f"not a chunk size: {raw[at : at + 20]!r}")
-        size, start = int(digits, 16), line_end + 2
+    while found := _CHUNK_SIZE.match(raw, at):
+        size, start = int(found[1], 16), found.end()
         if size == 0:
             return pieces, raw.startswith(b"\r\n", start) or raw.find(_HEAD_END, start) >= 0
-        if start + size > len(raw):
-            pieces.append(Piece(start, raw[start:]))
-            break
-        pieces.append(Piece(start, raw[start : start + size]))
-        at = start + size + 2
-        if not b"\r\n".startswith(raw[at - 2 : at]):
-            raise BadAnswerError(f"a chunk goes on after its {size} bytes: {raw[at - 2 : at + 18]!r}")
+        end = start + size
+        pieces.append((start, raw[start:end]))
+        if end > len(raw):
+            return pieces, False
+        if not raw.startswith(b"\r\n", end) and not b"\r\n".startswith(raw[end : end + 2]):
+            raise BadAnswerError(f"a chunk goes on after its {size} bytes: {raw[end : end + 20]!r}")
+        at = end + 2
+    if b"\r\n" in raw[at:]:
+        raise BadAnswerError(f"not a chunk size: {raw[at : at + 20]!r}")
     return pieces, False
 
 

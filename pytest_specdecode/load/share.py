@@ -50,10 +50,11 @@ def play_share(
     """Play ``job``, beginning at ``begin_s`` (s, of ``time.perf_counter``)."""
     driven = eventloop.run(drive(job.load, work, workers=job.workers, begin_s=begin_s, progress=progress))
     packets, streams = 0, []
-    for trace in driven.traces:
-        packets += len(trace.times)
-        streams.append(read_stream(trace, job.wanted[trace.number], job.engine))
-        trace.raw.clear()  # the bytes of a thousand long answers are most of the memory
+    with eventloop.no_garbage_collection():
+        for trace in driven.traces:
+            packets += len(trace.times)
+            streams.append(read_stream(trace, job.wanted[trace.number], job.engine))
+            trace.raw.clear()  # the bytes of a thousand long answers are most of the memory
     return Share(
         tuple(streams),
         driven.seconds,

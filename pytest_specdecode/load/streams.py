@@ -108,7 +108,7 @@ def _read(trace: Trace, stream: Stream, engine: Engine) -> Stream:
         raise _FailureError("the connection was closed without an answer")
     pieces, complete = read_body(raw, head)
     if head.status != 200:
-        text = b"".join(p.data for p in pieces).decode("utf-8", "replace")
+        text = b"".join(data for _, data in pieces).decode("utf-8", "replace")
         raise _FailureError(f"HTTP {head.status}: {text[:200]}".rstrip(": "))
     events: list[Mapping[str, Any]] = []
     moments: list[float] = []

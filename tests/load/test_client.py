@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pytest_specdecode.engines.llamacpp import LlamaCpp
-from pytest_specdecode.load.client import Load
+from pytest_specdecode.load.client import Load, Trace
 from pytest_specdecode.load.crew import Crew, Played
 from pytest_specdecode.load.limits import Deadlines
 from pytest_specdecode.load.share import Job
@@ -200,3 +200,8 @@ def self_signed(folder: Path) -> Path:
     )
     path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
     return path
+
+
+def test_a_trace_in_words_leaves_the_answer_out() -> None:
+    trace = Trace(3, 0, 1.0, raw=bytearray(1_000_000))
+    assert len(repr(trace)) < 200

@@ -23,7 +23,7 @@ from pytest_specdecode.load.measure import measure
 
 from .served import Perf, Schedule, serving
 
-SCHEDULE = Schedule(50.0)
+SCHEDULE = Schedule(100.0)
 TIMES = 5
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_specdecode.load.http1 import BadAnswerError, Piece, read_body, read_events, read_head
+from pytest_specdecode.load.http1 import BadAnswerError, read_body, read_events, read_head
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 TEXTS = st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), max_size=8)
@@ -60,7 +60,7 @@ def test_a_head_is_incomplete_until_its_blank_line(size: int) -> None:
 
 def test_several_data_lines_are_one_event_and_an_unfinished_one_is_none() -> None:
     body = b"data: a\ndata:b\n\ndata: cut\n"
-    assert [data for data, _ in read_events([Piece(0, body)])] == [b"a\nb"]
+    assert [data for data, _ in read_events([(0, body)])] == [b"a\nb"]
 
 
 @pytest.mark.parametrize(
