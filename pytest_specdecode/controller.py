@@ -63,9 +63,15 @@ class Controller:
         cargo: Mapping[str, Any] = getattr(node, "workeroutput", {}).get(CARGO, {})
         self._absorb(cargo.get("events", ()))
         self.planned += cargo.get("planned", ())
+        self._note(node, cargo.get("notes", ()))
         self._whole.append(cargo.get("whole", False))
         if (refusal := cargo.get("refusal")) and refusal not in self._state.refusals:
             self._state.refusals.append(refusal)
+
+    def _note(self, node: Any, notes: Iterable[str]) -> None:
+        """What a worker has to say that this process has not said itself."""
+        known = set(self._state.notes)
+        self._state.notes += [f"{node.gateway.id}: {note}" for note in notes if note not in known]
 
     def close_journals(self, folder: Path) -> None:
         """The workers' journals go once there is nothing to resume on any host."""

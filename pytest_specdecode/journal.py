@@ -117,8 +117,11 @@ def begin(path: Path, subject: Subject) -> Journal:
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
         if path.exists():
-            os.close(_locked(path))
-            path.replace(previous(path))
+            held = _locked(path)
+            try:
+                path.replace(previous(path))
+            finally:
+                os.close(held)
         descriptor = _locked(path, os.O_CREAT)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from None
@@ -187,15 +190,17 @@ def _digest_of(file: Path) -> str:
 def _locked(path: Path, create: int = 0) -> int:
     """A descriptor to append to ``path`` that holds its lock; the lock goes with the process.
 
-    :raises ConfigError: when another run holds it.
+    :raises ConfigError: when another run holds it, or has put another file in its place meanwhile.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | create, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise ConfigError(f"{path} is being written by another run of this target; wait for it") from None
-    return descriptor
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    raise ConfigError(f"{path} is being written by another run of this target; wait for it")
 
 
 def _whole_bytes(path: Path) -> int:

@@ -21,6 +21,7 @@ from .ledger import Ledger, TargetRecord
 from .load.crew import Crew
 from .load.headroom import cores_for_client
 from .load.measure import measure
+from .load.requests import tokens_needed
 from .model import Case, CaseStart, ServerStart, SpecConfig
 from .prepared import Prepared
 from .server import Server, answering
@@ -216,7 +217,7 @@ class Run(Prepared):
     def measure(self, server: Server, case: Case, *, rounds: int | None = None) -> CaseStart:
         """One case on this server.
 
-        :raises BrokenError: when the server died, or cannot run so many requests together.
+        :raises BrokenError: when the server died, or cannot run so many requests together, or such long ones.
         """
         died = server.died()
         if died is not None:
@@ -226,6 +227,12 @@ class Run(Prepared):
             raise BrokenError(
                 f"the engine runs at most {limit} requests together, fewer than concurrency "
                 f"{case.concurrency}; raise its limit in the launch command"
+            )
+        room, needed = server.reported.context_tokens, tokens_needed(self.target.workload, case.concurrency)
+        if room is not None and needed > room:
+            raise BrokenError(
+                f"the workload's longest request needs {needed} tokens, and the engine's context has room "
+                f"for {room}; raise it in the launch command, or shorten input_tokens and output_tokens"
             )
         measured = measure(
             server,

@@ -210,6 +210,7 @@ class BenchmarkSession:
                 "events": state.ledger.drain(),
                 "planned": list(self._planned),
                 "refusal": self._refusal,
+                "notes": list(state.notes),
                 "whole": whole and not self._refusal,
             }
             return

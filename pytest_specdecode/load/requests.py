@@ -148,6 +148,12 @@ def output_lengths(mean: int, count: int) -> list[int]:
     return lengths
 
 
+def tokens_needed(workload: Workload, concurrency: int) -> int:
+    """Of the longest request, as far as the workload says: prompts count where their length is set."""
+    lengths = output_lengths(workload.output_tokens, request_count(workload.requests, concurrency))
+    return lengths[-1] + (workload.input_tokens or 0)
+
+
 def headed(prompt: Prompt, head: str) -> Prompt:
     """The prompt with ``head`` before everything else, so that no prefix of it was seen before."""
     return prompt.with_first(head + prompt.messages[0].content)

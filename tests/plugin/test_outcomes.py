@@ -107,6 +107,17 @@ def test_broken_when_fewer_requests_can_run_than_asked(recorded: Project) -> Non
     assert (result.ret, outcome(recorded)) == (10, "broken")
 
 
+def test_broken_when_a_request_is_longer_than_the_engines_context(recorded: Project) -> None:
+    config = recorded.pytester.path / "specdecode.toml"
+    config.write_text(config.read_text().replace('"-c", "65536"', '"-c", "128"'))  # of eight slots
+    result = recorded.run("--spec-steps=1", REPORT)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*longest request needs 18 tokens, and the engine's context has room for 16;*"]
+    )
+    assert (result.ret, outcome(recorded)) == (10, "broken")
+
+
 def test_recorded(project: Project) -> None:
     result = project.run("--update-baselines", "--spec-steps=1", REPORT)
     result.assert_outcomes(passed=1)

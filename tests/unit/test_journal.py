@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,6 +108,25 @@ def test_two_runs_do_not_write_one_journal(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="being written by another run"):
             start(path, SUBJECT)
     first.close(whole=False)
+
+
+def test_of_runs_that_begin_in_the_same_instant_one_has_the_journal(tmp_path: Path) -> None:
+    path = journal.journal_path(tmp_path, "qwen")
+
+    def begin(_: int) -> Journal | None:
+        try:
+            return journal.begin(path, SUBJECT)
+        except ConfigError:
+            return None
+
+    for _ in range(50):
+        with ThreadPoolExecutor(4) as pool:
+            begun = [one for one in pool.map(begin, range(4)) if one is not None]
+        assert len(begun) <= 1
+        for one in begun:
+            one.add(MEASURED)
+            assert len(path.read_text().splitlines()) == 2, "it lies where it is looked for"
+            one.close(whole=False)
 
 
 def test_a_new_run_keeps_what_an_interrupted_one_left(tmp_path: Path) -> None:
