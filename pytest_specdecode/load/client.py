@@ -51,8 +51,8 @@ class Load:
 class Trace:
     """What happened to one request. Times are seconds of ``time.perf_counter``.
 
-    Packet i ended at byte ``ends[i]`` of ``raw`` and came at ``times[i]``. ``failure`` is set where the
-    client itself gave up; what the server said is not looked at here.
+    ``packets[i]`` came at ``times[i]``. ``failure`` is set where the client itself gave up; what the server
+    said is not looked at here.
     """
 
     number: int
@@ -62,8 +62,7 @@ class Trace:
     status: int = 0
     """Of the HTTP answer; 0 when there was none."""
     # not in the repr, which asyncio's runner makes of all that its main task returned
-    raw: bytearray = field(default_factory=bytearray, repr=False)
-    ends: array[int] = field(default_factory=lambda: array("Q"), repr=False)
+    packets: list[bytes] = field(default_factory=list, repr=False)
     times: array[float] = field(default_factory=lambda: array("d"), repr=False)
     failure: str | None = None
     refused: bool = False
@@ -105,8 +104,8 @@ class _Exchange(asyncio.Protocol):
         self.trace = trace
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.last_s = 0.0
-        self._raw = trace.raw
-        self._came, self._ended = trace.times.append, trace.ends.append
+        self._packets = trace.packets
+        self._keep, self._came = trace.packets.append, trace.times.append
         self._head: Head | None = None
         self._chunked = False
 
@@ -116,26 +115,26 @@ class _Exchange(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_s = now = time.perf_counter()
-        raw = self._raw
-        raw += data
+        self._keep(data)
         self._came(now)
-        self._ended(len(raw))
-        if (not self._chunked or raw.endswith(LAST_CHUNK)) and self._is_last(raw):
+        may_be_last = not self._chunked or data.endswith(LAST_CHUNK) or len(data) < len(LAST_CHUNK)
+        if may_be_last and self._is_last():
             self.finish()
 
-    def _is_last(self, raw: bytearray) -> bool:
-        head = self._head
+    def _is_last(self) -> bool:
+        packets, head = self._packets, self._head
         if head is None:
             try:
-                head = self._head = read_head(bytes(raw))
+                head = self._head = read_head(b"".join(packets))
             except BadAnswerError:
                 return True
             if head is None:
                 return False
             self._chunked = head.chunked
         if not head.chunked:
-            return head.length is not None and len(raw) - head.size >= head.length
-        return raw.endswith(LAST_CHUNK) and _is_complete(raw, head)
+            return head.length is not None and sum(map(len, packets)) - head.size >= head.length
+        tail = b"".join(packets[-len(LAST_CHUNK) :])
+        return tail.endswith(LAST_CHUNK) and _is_complete(b"".join(packets), head)
 
     def eof_received(self) -> None:
         self.finish()
@@ -160,10 +159,10 @@ class _Exchange(asyncio.Protocol):
         return f"nothing came for {allowed_s:g} s" if now - self.last_s > allowed_s else None
 
 
-def _is_complete(raw: bytearray, head: Head) -> bool:
+def _is_complete(raw: bytes, head: Head) -> bool:
     """A text may end as a last chunk does; the framing decides."""
     try:
-        return read_body(bytes(raw), head)[1]
+        return read_body(raw, head)[1]
     except BadAnswerError:
         return True
 

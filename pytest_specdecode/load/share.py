@@ -54,7 +54,7 @@ def play_share(
         for trace in driven.traces:
             packets += len(trace.times)
             streams.append(read_stream(trace, job.wanted[trace.number], job.engine))
-            trace.raw.clear()  # the bytes of a thousand long answers are most of the memory
+            trace.packets.clear()  # the bytes of a thousand long answers are most of the memory
     return Share(
         tuple(streams),
         driven.seconds,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -102,7 +103,7 @@ def read_stream(trace: Trace, wanted: int, engine: Engine) -> Stream:
 
 
 def _read(trace: Trace, stream: Stream, engine: Engine) -> Stream:
-    raw = bytes(trace.raw)
+    raw = b"".join(trace.packets)
     head = read_head(raw)
     if head is None:
         raise _FailureError("the connection was closed without an answer")
@@ -110,12 +111,13 @@ def _read(trace: Trace, stream: Stream, engine: Engine) -> Stream:
     if head.status != 200:
         text = b"".join(data for _, data in pieces).decode("utf-8", "replace")
         raise _FailureError(f"HTTP {head.status}: {text[:200]}".rstrip(": "))
+    ends = list(accumulate(map(len, trace.packets)))
     events: list[Mapping[str, Any]] = []
     moments: list[float] = []
     for data, end in read_events(pieces):
         if data != _DONE:
             events.append(_decode(data, len(events)))
-            moments.append(trace.times[bisect_left(trace.ends, end)])
+            moments.append(trace.times[bisect_left(ends, end)])
     progresses = [engine.progress(event) for event in events]
     if error := next((p.error for p in progresses if p.error), None):
         raise _FailureError(f"the server reported: {error[:200]}")

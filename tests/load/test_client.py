@@ -72,10 +72,11 @@ def test_tokens_and_their_moments() -> None:
 def test_packets_may_end_anywhere(size: int) -> None:
     data = b"".join([HEAD, chunk(event("ä")), chunk(event("日本")), chunk(event("🦊") + end(3)), LAST])
     script: list[bytes | float] = [data[i : i + size] for i in range(0, len(data), size)]
-    with scripted(script) as url:
+    with scripted([*script, 5.0]) as url:
         (stream,) = streams(url)
     assert stream.failure is None
     assert stream.tokens.sum() == 3
+    assert stream.e2e_s < 5, "it ends with its last chunk, not with the connection"
 
 
 def test_a_text_that_looks_like_the_last_chunk_does_not_end_the_stream() -> None:
@@ -203,5 +204,5 @@ def self_signed(folder: Path) -> Path:
 
 
 def test_a_trace_in_words_leaves_the_answer_out() -> None:
-    trace = Trace(3, 0, 1.0, raw=bytearray(1_000_000))
+    trace = Trace(3, 0, 1.0, packets=[bytes(1_000_000)])
     assert len(repr(trace)) < 200

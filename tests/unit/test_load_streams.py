@@ -22,9 +22,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 def trace(events: list[bytes], times_s: list[float] | None = None) -> Trace:
     """One packet an event, the head with the first; by default one packet a second from t = 1 on."""
     stored = Trace(0, 0, sent_s=0.0, ended_s=len(events) + 1.0, status=200)
-    for i, data in enumerate(events):
-        stored.raw += data if i else HEAD + data
-        stored.ends.append(len(stored.raw))
+    stored.packets = [data if i else HEAD + data for i, data in enumerate(events)]
     stored.times = array("d", times_s or [i + 1.0 for i in range(len(events))])
     return stored
 
