@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 _HEAD_END = b"\r\n\r\n"
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]+)[ \t]*(?:;[^\n]*?)?\r\n")
+_WHOLE_EVENT = re.compile(rb"data: (.*)(?<!\r)\n\n")
+"""A piece that is one event of one line: nearly always."""
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 """How a chunked body ends, unless it has trailers."""
 
@@ -98,6 +100,9 @@ def read_events(pieces: Iterable[Piece]) -> Iterator[tuple[bytes, int]]:
     data: list[bytes] = []
     end = 0
     for start, piece in pieces:
+        if not rest and not data and (whole := _WHOLE_EVENT.fullmatch(piece)):
+            yield whole[1], start + len(piece) - 1
+            continue
         at = 0
         while (newline := piece.find(b"\n", at)) >= 0:
             line = piece[at:newline]

@@ -7,10 +7,8 @@ to the length of their text, and always so that they add up to the usage.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -111,13 +109,12 @@ def _read(trace: Trace, stream: Stream, engine: Engine) -> Stream:
     if head.status != 200:
         text = b"".join(data for _, data in pieces).decode("utf-8", "replace")
         raise _FailureError(f"HTTP {head.status}: {text[:200]}".rstrip(": "))
-    ends = list(accumulate(map(len, trace.packets)))
     events: list[Mapping[str, Any]] = []
-    moments: list[float] = []
+    ends: list[int] = []
     for data, end in read_events(pieces):
         if data != _DONE:
             events.append(_decode(data, len(events)))
-            moments.append(trace.times[bisect_left(ends, end)])
+            ends.append(end)
     progresses = [engine.progress(event) for event in events]
     if error := next((p.error for p in progresses if p.error), None):
         raise _FailureError(f"the server reported: {error[:200]}")
@@ -130,7 +127,8 @@ def _read(trace: Trace, stream: Stream, engine: Engine) -> Stream:
     if usage is None:
         raise _FailureError(f"ended without usage, after {len(events)} events")
     tokens = _placed([(p.text, p.tokens) for p in progresses], usage.completion_tokens)
-    times, tokens = _moments(np.asarray(moments, float), tokens)
+    packet_ends = np.cumsum([len(packet) for packet in trace.packets])
+    times, tokens = _moments(np.asarray(trace.times)[np.searchsorted(packet_ends, ends)], tokens)
     if usage.completion_tokens > 0 and not times.size:
         raise _FailureError(f"{usage.completion_tokens} tokens according to usage, but no event carried any")
     return replace(stream, times_s=times, tokens=tokens, usage=usage, finish_reason=reason)

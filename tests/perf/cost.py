@@ -36,7 +36,7 @@ class Task:
     tokens: int
 
 
-FULL, START_UP = Task(64, 192, 400), Task(1, 1, 8)
+FULL, START_UP = Task(64, 768, 400), Task(1, 1, 8)
 VLLM = """
 import argparse
 from vllm.benchmarks.serve import add_cli_args, main

@@ -80,3 +80,11 @@ def test_whether_a_body_is_complete(raw: bytes, complete: bool) -> None:
     head = read_head(raw)
     assert head is not None
     assert read_body(raw, head)[1] is complete
+
+
+@pytest.mark.parametrize(
+    ("piece", "told"),
+    [(b"data: a\n\n", [b"a"]), (b"data: a\r\n\n", [b"a"]), (b"data: a\nb", []), (b"data: a\n\n\n", [b"a"])],
+)
+def test_a_piece_that_is_nearly_one_whole_event(piece: bytes, told: list[bytes]) -> None:
+    assert [data for data, _ in read_events([(0, piece)])] == told
