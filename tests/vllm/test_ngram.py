@@ -76,6 +76,10 @@ def test_counters_are_the_sum_of_what_the_requests_tell(running: tuple[Session, 
     assert counted.generated_tokens == sum(u.completion_tokens for u in usages if u)
     assert counted.draft_tokens == sum(u.draft_tokens or 0 for u in usages if u)
     assert counted.accepted_tokens == sum(u.accepted_tokens or 0 for u in usages if u)
+    assert counted.drafts == sum(u.drafts or 0 for u in usages if u)
+    assert counted.accepted_by_position == tuple(
+        sum(u.accepted_by_position[place] for u in usages if u) for place in range(3)
+    )
     assert sum(fewest_steps(server, events) for events in answers) <= (counted.steps or 0)
     plain = sum(u.completion_tokens - 1 - (u.accepted_tokens or 0) for u in usages if u)
     assert plain <= (counted.steps or 0) <= plain + 3 * len(answers)  # accepted beyond the answers' ends
