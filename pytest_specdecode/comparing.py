@@ -120,9 +120,8 @@ def _problem(case: CaseSummary, where: str = "") -> Judgement | None:
     for start in case.starts:
         if not start.valid:
             return Judgement(Outcome.INVALID, f"{where}{'; '.join(start.reasons)}")
-    for test in case.tests:
-        if test.outcome.is_error:
-            return Judgement(test.outcome, f"{where}{test.reason}".splitlines()[0])
+    if (test := case.error) is not None:
+        return Judgement(test.outcome, f"{where}{test.reason}".splitlines()[0])
     return None if case.starts else Judgement(Outcome.INVALID, f"{where}not measured")
 
 

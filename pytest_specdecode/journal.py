@@ -116,13 +116,11 @@ def begin(path: Path, subject: Subject) -> Journal:
         ignore = path.parent / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
-        if path.exists():
-            held = _locked(path)
-            try:
-                path.replace(previous(path))
-            finally:
-                os.close(held)
         descriptor = _locked(path, os.O_CREAT)
+        if os.fstat(descriptor).st_size:
+            path.replace(previous(path))
+            os.close(descriptor)
+            descriptor = _locked(path, os.O_CREAT)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from None
     journal = Journal(path, subject, _now(), _descriptor=descriptor)

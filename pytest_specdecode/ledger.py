@@ -43,6 +43,9 @@ class TestRecord:
     """By metric: the stored number that it was judged against."""
     line: int | None = None
     """Where the test begins in its file, from 1."""
+    others: bool = False
+    """Its error is not that of the case: of what it is compared with, or raised in the test's own body. What
+    was measured stands."""
 
     @property
     def case(self) -> Case | None:
@@ -139,9 +142,14 @@ class CaseSummary:
         return max((t.outcome for t in self.tests), key=lambda outcome: outcome.rank, default=None)
 
     @property
+    def error(self) -> TestRecord | None:
+        """The test that ended in an error of the case itself; None where there is none."""
+        return next((t for t in self.tests if t.outcome.is_error and not t.others), None)
+
+    @property
     def valid_starts(self) -> tuple[CaseStart, ...]:
         """What its numbers are made of: nothing where it ended in an error, whatever was measured before."""
-        if self.outcome is not None and self.outcome.is_error:
+        if self.error is not None:
             return ()
         return tuple(start for start in self.starts if start.valid)
 

@@ -52,9 +52,9 @@ class Server:
 
     @property
     def told(self) -> bool:
-        """Whether it is known, before the first request, whether the engine speculates: it says so itself,
-        or it was launched without any flag that would make it."""
-        return self.reported.speculating is not None or (self.config.off and bool(self.argv))
+        """Whether the engine says, before the first request, whether it speculates. A launch command without
+        a flag for it shows nothing: a file or the model may set it."""
+        return self.reported.speculating is not None
 
     def counters(self) -> Counters:
         """The engine's running totals, now."""

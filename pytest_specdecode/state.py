@@ -34,6 +34,8 @@ class Trial:
     measurement: Measurement | None = None
     outcome: Outcome | None = None
     reason: str = ""
+    others: bool = False
+    """Its error is not that of its case."""
 
 
 @dataclass(slots=True)

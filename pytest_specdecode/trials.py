@@ -42,7 +42,11 @@ def conduct(state: State, item: pytest.Item, server: Server, benchmark: Any) -> 
     assert planned is not None
     if trial.again:
         server = again(state, planned, server)
-    other = state.facing(planned)
+    try:
+        other = state.facing(planned)
+    except CaseError:
+        trial.others = True
+        raise
     start = state.measure(planned, server)
     if benchmark is not None and state.first_entry(planned):
         replay(benchmark, state.clock, planned.case, start, planned.restart, other=other)
@@ -97,6 +101,7 @@ def conclude(state: State, item: pytest.Item, call: pytest.CallInfo[None]) -> Ou
     if isinstance(error, CaseError | HostError):
         trial.outcome = Outcome(error.outcome) if isinstance(error, CaseError) else Outcome.BROKEN
         trial.reason = str(error)
+        trial.others = trial.others or call.when == "call"
     elif error is not None and not _failed_by_gate(trial):
         trial.reason = str(error).partition("\n")[0]
         if call.when == "setup":
@@ -129,6 +134,7 @@ def _end(state: State, item: pytest.Item, trial: Trial, *, failed: bool) -> Outc
             failed=failed,
             why=judgement.explanation if judgement is not None else None,
             baseline=stored,
+            others=trial.others,
         )
     )
     return outcome

@@ -21,6 +21,9 @@ from .prometheus import samples
 if TYPE_CHECKING:
     from ..config import Speculation
 
+_SHIFT = "--context-shift"
+"""A request may then be longer than its slot's context."""
+
 
 class LlamaCpp:
     name = "llamacpp"
@@ -117,7 +120,7 @@ class LlamaCpp:
             steps=0 if speculating is False else positions or (launch.steps if argv else None),
             max_running=len(slots) or as_int(props.get("total_slots")),
             models=_models(openai.served(http)),
-            context_tokens=as_int(slots[0].get("n_ctx") if slots else defaults.get("n_ctx")),
+            context_tokens=None if _SHIFT in argv else as_int((slots or [defaults])[0].get("n_ctx")),
             raw={
                 "speculative": [s.get("speculative") for s in slots],
                 "speculative.types": ",".join(told) or "none",

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from .. import __version__
+from . import eventloop
 from .http1 import LAST_CHUNK, BadAnswerError, Head, read_body, read_head
 from .limits import Deadlines
 from .work import Work
@@ -159,6 +160,19 @@ class _Exchange(asyncio.Protocol):
         return f"nothing came for {allowed_s:g} s" if now - self.last_s > allowed_s else None
 
 
+class _Buffered(_Exchange, asyncio.BufferedProtocol):
+    """For asyncio's own loop, which else has a large buffer made and cut for each packet. All share this one:
+    it is emptied before it is used again."""
+
+    _view = memoryview(bytearray(256 * 1024))
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the protocol's signature)
+        return self._view  # asyncio's TLS reads into slices of it: those of a bytearray would be copies
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._view[:nbytes]))
+
+
 def _is_complete(raw: bytes, head: Head) -> bool:
     """A text may end as a last chunk does; the framing decides."""
     try:
@@ -180,6 +194,7 @@ class _Round:
         self._head = _request_head(load, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + load.path)
         self._address = self._host
         self._live: set[_Exchange] = set()
+        self._kind = _Exchange if eventloop.name() == "uvloop" else _Buffered
         self._done = Done()
         self.traces: list[Trace] = []
         self.lags_s: list[float] = []
@@ -232,7 +247,7 @@ class _Round:
 
     async def _exchange(self, trace: Trace, body: bytes) -> None:
         loop = asyncio.get_running_loop()
-        exchange = _Exchange(trace)
+        exchange = self._kind(trace)
         name = self._host if self._tls else None
         try:
             async with asyncio.timeout(self._load.deadlines.connect_s):

@@ -82,7 +82,7 @@ class _Measurement:
         measured = [first]
         while len(measured) < rounds and measured[-1].valid:
             measured.append(self._round(len(measured) + 1, rounds))
-        if (other := self._other_settings()) is not None:
+        if measured[-1].valid and (other := self._other_settings()) is not None:
             measured[-1] = _with(measured[-1], other)
         return CaseStart(self._server.start_id, tuple(_with_trend(measured)), dict(self._facts))
 
@@ -204,11 +204,21 @@ class _Measurement:
         return Round(found, played.seconds, reasons(evidence), facts)
 
     def _other_settings(self) -> str | None:
-        """Some engines tell how long their drafts are only once they have made some."""
+        """Some engines tell how long their drafts are only once they have made some; one answer may fail."""
         server = self._server
-        settings = server.engine.settings(server.http, server.argv)
-        wrong = server.engine.mismatches(server.config, settings)
-        return f"the engine runs other settings than asked: {'; '.join(wrong)}" if wrong else None
+        deadline_s = time.perf_counter() + self._limits.settle_s
+        while (settings := server.engine.settings(server.http, server.argv)).speculating is None:
+            if time.perf_counter() > deadline_s:
+                return None
+            time.sleep(0.1)
+        if wrong := server.engine.mismatches(server.config, settings):
+            return f"the engine runs other settings than asked: {'; '.join(wrong)}"
+        if server.config.off or settings.steps is not None or server.argv:
+            return None
+        return (
+            f"nothing shows that its drafts are of {server.config.steps} steps: the engine does not tell, "
+            "and its launch command is not known; turn on its metrics"
+        )
 
     def _counters(self) -> Counters:
         """The engine's totals; asked for a moment where it told them before, since one answer may fail."""

@@ -144,6 +144,8 @@ def forced(e: Evidence) -> str | None:
     """
     became = drafted(e.good, e.counted)
     rate, drafts, accepted = e.forced_acceptance, became.drafts, became.accepted_tokens
+    if accepted is None and e.counted.steps is not None and e.complete:
+        accepted = sum(s.total - 1 for s in e.good) - e.counted.steps  # each step has one token of its own
     if rate is None or e.config.off or drafts == 0:
         return None
     by_position = e.counted.accepted_by_position
@@ -154,8 +156,8 @@ def forced(e: Evidence) -> str | None:
         found = accepted / drafts
     else:
         return (
-            f"nothing shows that forced_acceptance {rate:.0%} is in force: the engine does not tell how many "
-            "drafted tokens were accepted; turn on its metrics"
+            f"nothing shows that forced_acceptance {rate:.0%} is in force: the engine does not tell how "
+            "often it drafted, and how much of that it accepted; turn on its metrics"
         )
     allowed = FORCED_SHARE * wanted + 5 * sqrt(wanted * max(e.config.steps - wanted, 0.01) / drafts)
     if abs(found - wanted) <= allowed:

@@ -92,6 +92,7 @@ def _test(test: TestRecord) -> dict[str, Any]:
         "line": test.line,
         "outcome": test.outcome.value,
         "failed": test.failed,
+        "others": test.others,
         "restart": test.restart,
         "reason": test.reason,
         "verdicts": {name: dict(verdict) for name, verdict in test.verdicts.items()},

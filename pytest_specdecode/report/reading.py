@@ -41,6 +41,7 @@ class _Test(_Part, frozen=True, kw_only=True):
     restart: int | None = None
     line: int | None = None
     failed: bool = False
+    others: bool = False
     verdicts: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
@@ -204,6 +205,7 @@ def _test(test: _Test, target: str, case: Case | None = None, of: _Case | None =
         reason=test.reason,
         verdicts=test.verdicts,
         failed=test.failed,
+        others=test.others,
         why=of.why if of and test.outcome is Outcome.REGRESSED else None,
         baseline=of.baseline if of else {},
         line=test.line,

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pytest_specdecode.engines.llamacpp import LlamaCpp
+from pytest_specdecode.load import eventloop
 from pytest_specdecode.load.client import Load, Trace
 from pytest_specdecode.load.crew import Crew, Played
 from pytest_specdecode.load.limits import Deadlines
@@ -43,6 +44,15 @@ USAGE = {"completion_tokens": 3, "prompt_tokens": 3}
 ABORTED = b'data: {"choices": [{"text": "", "finish_reason": "abort"}]}\n\ndata: [DONE]\n\n'
 
 
+@pytest.fixture(params=["uvloop", "asyncio"])
+def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The event loop that streams are received on; each hands packets over in its own way."""
+    if request.param == "asyncio":
+        monkeypatch.setattr(eventloop, "_loop_factory", lambda: None)
+    assert eventloop.name() == request.param
+    return str(request.param)
+
+
 def played(url: str, requests: int = 1, concurrency: int = 1, deadlines: Deadlines = SOON) -> Played:
     load = Load(url, "/v1/completions", {"X-Test": "100%"}, requests, concurrency, 0.0, deadlines)
     return Crew(1, 1).play(Job(load, [3] * requests, LlamaCpp()), [b"{}"] * requests, lambda _: None)
@@ -68,6 +78,7 @@ def test_tokens_and_their_moments() -> None:
     assert stream.total == 3
 
 
+@pytest.mark.usefixtures("loop")
 @pytest.mark.parametrize("size", [1, 2, 5, 13])
 def test_packets_may_end_anywhere(size: int) -> None:
     data = b"".join([HEAD, chunk(event("ä")), chunk(event("日本")), chunk(event("🦊") + end(3)), LAST])
@@ -161,6 +172,7 @@ def test_after_many_failures_the_rest_is_given_up() -> None:
     assert 10 <= len(result.streams) <= 12
 
 
+@pytest.mark.usefixtures("loop")
 def test_https_with_a_certificate_that_the_system_trusts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,12 +8,15 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_specdecode.config import Workload
+from pytest_specdecode.engines import Http, Settings
+from pytest_specdecode.engines.llamacpp import LlamaCpp
 from pytest_specdecode.errors import BrokenError
 from pytest_specdecode.gpuclocks import GpuClocks
 from pytest_specdecode.load import eventloop
@@ -66,6 +69,39 @@ def test_asked_speculation_that_drafts_nothing_is_invalid() -> None:
     with fake_engine(2, tok_s=400, silent_off="counters") as server:
         start = measured(server)
     assert start.reasons == ("ngram-mod with 2 steps was asked, but nothing was drafted",)
+
+
+class Reticent(LlamaCpp):
+    """It tells that it speculates, and not how far."""
+
+    told = Settings(speculating=True, algorithm="ngram-mod")
+
+    def settings(self, http: Http, argv: Sequence[str]) -> Settings:
+        del http, argv
+        return self.told
+
+
+class Different(Reticent):
+    """It tells after the rounds that it drafts further."""
+
+    told = Settings(speculating=True, algorithm="ngram-mod", steps=3)
+
+
+@pytest.mark.parametrize(
+    ("engine", "argv", "said"),
+    [
+        (Reticent(), (), "nothing shows that its drafts are of 2 steps"),
+        (Reticent(), ("llama-server",), None),
+        (Different(), (), "other settings than asked: 2 steps were asked, llama-server drafts up to 3"),
+    ],
+)
+def test_how_long_drafts_are_has_to_show_somewhere(
+    engine: LlamaCpp, argv: tuple[str, ...], said: str | None
+) -> None:
+    with fake_engine(2, tok_s=400) as server:
+        server.engine, server.argv = engine, argv
+        start = measured(server)
+    assert (said is None and start.valid) or (said is not None and said in start.reasons[0])
 
 
 def test_speculation_that_was_to_be_off_is_invalid() -> None:

@@ -63,20 +63,24 @@ class Toy:
         return Readiness(answer.status == 200, answer.error)
 
     def version(self, http: Http) -> str:
-        return str(_about(http)["version"])
+        return str(_about(http).get("version", "unknown"))
 
     def settings(self, http: Http, argv: Sequence[str]) -> Settings:
         del argv
-        guess = _about(http)["guess"]
+        guess = _about(http).get("guess")
+        if guess is None:
+            return Settings()
         return Settings(speculating=guess > 0, algorithm="guess", steps=guess, raw={"guess": guess})
 
     def mismatches(self, config: SpecConfig, settings: Settings) -> tuple[str, ...]:
-        if settings.steps == config.steps:
+        if settings.steps in (config.steps, None):
             return ()
         return (f"{config.steps} were asked, it guesses {settings.steps}",)
 
     def counters(self, http: Http) -> Counters:
-        counts = _about(http)["counts"]
+        counts = _about(http).get("counts")
+        if counts is None:
+            return Counters()
         return Counters(
             generated_tokens=counts.get("said", 0),
             prompt_tokens=counts.get("heard", 0),
@@ -96,10 +100,10 @@ class Toy:
         return "/speak", {}
 
     def progress(self, event: Mapping[str, Any]) -> Progress:
-        return Progress(text=event.get("words", ""), tokens=event["said"])
+        return Progress(text=event.get("words", ""), tokens=event.get("said"))
 
     def usage(self, events: Sequence[Mapping[str, Any]]) -> Usage | None:
-        last = events[-1]
+        last = events[-1] if events else {}
         if "over" not in last:
             return None
         return Usage(
@@ -119,5 +123,5 @@ def _without(argv: Sequence[str], flag: str) -> tuple[str, ...]:
 
 
 def _about(http: Http) -> dict[str, Any]:
-    found: dict[str, Any] = http.get("/about").json()
-    return found
+    """What it says of itself; nothing where it does not answer."""
+    return http.get("/about").json() or {}

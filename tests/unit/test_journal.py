@@ -120,13 +120,17 @@ def test_of_runs_that_begin_in_the_same_instant_one_has_the_journal(tmp_path: Pa
             return None
 
     for _ in range(50):
+        left = journal.begin(path, SUBJECT)
+        left.add(MEASURED)
+        left.close(whole=False)
         with ThreadPoolExecutor(4) as pool:
             begun = [one for one in pool.map(begin, range(4)) if one is not None]
         assert len(begun) <= 1
         for one in begun:
             one.add(MEASURED)
             assert len(path.read_text().splitlines()) == 2, "it lies where it is looked for"
-            one.close(whole=False)
+            one.close(whole=True)
+        assert journal.read(journal.previous(path)).events == (MEASURED,), "what was left is kept"
 
 
 def test_a_new_run_keeps_what_an_interrupted_one_left(tmp_path: Path) -> None:

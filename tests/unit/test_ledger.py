@@ -130,6 +130,16 @@ def test_a_case_that_ended_in_an_error_has_no_number_whatever_was_measured_befor
     assert (len(found.starts), found.valid_starts, found.metrics) == (1, (), {})
 
 
+def test_an_error_that_is_not_the_cases_own_leaves_its_numbers() -> None:
+    """Of the target that it is compared with, say."""
+    ledger = Ledger()
+    ledger.add(CaseMeasured(Case("q", TWO, 4), CaseStart("s1", (round_of(100),))))
+    ledger.add(TestRecord("test_x", "q", Outcome.BROKEN, TWO, 4, 2, others=True))
+    (found,) = ledger.cases
+    assert found.outcome is Outcome.BROKEN
+    assert found.metrics == {"tok_s": pytest.approx(100)}
+
+
 def test_cases_come_by_configuration_and_concurrency_whatever_came_first() -> None:
     ledger = Ledger()
     for config, concurrency in ((TWO, 16), (OFF, 16), (TWO, 4), (OFF, 4)):

@@ -221,6 +221,7 @@ def drafted(accepted: float, *positions: float) -> Counters:
         pytest.param(drafted(1440, 800, 640), id="as asked"),
         pytest.param(drafted(900, 790, 110), id="short drafts: the first position tells"),
         pytest.param(drafted(1440), id="an engine that counts no positions"),
+        pytest.param(Counters(drafts=81, steps=81), id="what a step gave beside its own token"),
     ],
 )
 def test_a_forced_acceptance_that_is_in_force(counted: Counters) -> None:
@@ -242,6 +243,6 @@ def test_a_forced_acceptance_that_is_not_in_force(counted: Counters, says: str) 
 @pytest.mark.parametrize("counted", [Counters(), Counters(drafts=100), Counters(accepted_tokens=100)])
 def test_a_forced_acceptance_that_nobody_can_check(counted: Counters) -> None:
     assert only(evidence(config=TWO, counted=counted, forced_acceptance=0.8)) == (
-        "nothing shows that forced_acceptance 80% is in force: the engine does not tell how many drafted "
-        "tokens were accepted; turn on its metrics"
+        "nothing shows that forced_acceptance 80% is in force: the engine does not tell how often it "
+        "drafted, and how much of that it accepted; turn on its metrics"
     )
