@@ -73,7 +73,7 @@ class Controller:
         known = set(self._state.notes)
         self._state.notes += [f"{node.gateway.id}: {note}" for note in notes if note not in known]
 
-    def close_journals(self, folder: Path) -> None:
+    def remove_journals(self, folder: Path) -> None:
         """The workers' journals go once there is nothing to resume on any host."""
         if len(self._whole) == self._count and all(self._whole):
             for path in worker_paths(folder, self._state.run.target.name, self._count):

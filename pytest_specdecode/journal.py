@@ -6,6 +6,7 @@ events. A run that ended whole leaves none. No pytest.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import fcntl
 import hashlib
@@ -67,6 +68,7 @@ class Journal:
     events: tuple[Event, ...] = ()
     """Of the run that is resumed; what its tests ended in is left out: tests run again, over its numbers."""
     _descriptor: int = field(default=-1)
+    _own: os.stat_result | None = field(default=None)
 
     def add(self, event: Event) -> None:
         """Append ``event``.
@@ -85,14 +87,23 @@ class Journal:
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
-    def close(self, *, whole: bool) -> None:
-        """``whole``: the run ended with all that it was to do, so there is nothing to resume."""
-        if self._descriptor < 0:
-            return
-        if whole:
-            self.path.unlink(missing_ok=True)
-        os.close(self._descriptor)
-        self._descriptor = -1
+    def close(self) -> None:
+        """Let go of the file. It stays: where its numbers are stored nowhere else, the run can be resumed."""
+        if self._descriptor >= 0:
+            self._own = os.fstat(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def remove(self) -> None:
+        """The run ended whole and its numbers are stored: there is nothing to resume. What another run has
+        put in the file's place since it was closed stays."""
+        with contextlib.suppress(OSError, ConfigError):
+            descriptor = _locked(self.path)
+            try:
+                if self._own is not None and os.path.samestat(os.fstat(descriptor), self._own):
+                    self.path.unlink()
+            finally:
+                os.close(descriptor)
 
 
 def journal_path(folder: Path, target: str, worker: int | None = None) -> Path:

@@ -202,7 +202,7 @@ class BenchmarkSession:
         if state.journal is not None:
             state.ledger.listener = None
             # before the machine is given back: whoever waits for it begins a journal of its own
-            state.journal.close(whole=whole and state.place.count == 1)
+            state.journal.close()
         state.close()
         state.stop_clock()
         if self._worker:
@@ -216,8 +216,6 @@ class BenchmarkSession:
             return
         if self._controller is not None:
             self._planned = self._controller.planned
-            if not stopped:
-                self._controller.close_journals(self._config.rootpath)
         if session.config.option.collectonly:
             return
         if state.settings.plan and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -225,6 +223,11 @@ class BenchmarkSession:
             session.exitstatus = pytest.ExitCode.OK if self._planned else pytest.ExitCode.NO_TESTS_COLLECTED
             return
         self._summary = finish(self._config, state)
+        if not state.unwritten:  # else its numbers are in the journal alone
+            if self._controller is not None and not stopped:
+                self._controller.remove_journals(self._config.rootpath)
+            if state.journal is not None and whole:
+                state.journal.remove()
         told = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
         if exitstatus in told:
             session.exitstatus = ending(state)

@@ -44,6 +44,8 @@ def ensure_model(cache_dir: Path) -> Path:
     :raises ConfigError: without the ``demo`` extra, with another version of it, or without room for 220 MB
     """
     target = cache_dir / FILE_NAME
+    if target.is_file() and _sha256(target) == FILE_SHA256:
+        return target  # also where nothing can be written
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)
         with _lock(cache_dir / f"{FILE_NAME}.lock"):

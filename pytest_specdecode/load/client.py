@@ -115,6 +115,8 @@ class _Exchange(asyncio.Protocol):
         transport.write(data)
 
     def data_received(self, data: bytes) -> None:
+        if self.done.done():
+            return
         self.last_s = now = time.perf_counter()
         self._keep(data)
         self._came(now)

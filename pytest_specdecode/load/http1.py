@@ -35,7 +35,7 @@ class Head:
     def length(self) -> int | None:
         """Bytes of the body; None when it is chunked or ends with the connection."""
         text = self.headers.get("content-length", "")
-        return int(text) if text.isdigit() and not self.chunked else None
+        return int(text) if text.isascii() and text.isdigit() and not self.chunked else None
 
 
 Piece = tuple[int, bytes]
@@ -56,7 +56,7 @@ def read_head(raw: bytes) -> Head | None:
         return None
     first, *lines = raw[:end].decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
-    if len(words) < 2 or not words[1].isdigit():
+    if len(words) < 2 or not (words[1].isascii() and words[1].isdigit()):
         raise BadAnswerError(f"not an HTTP/1 answer: {first[:40]!r}")
     headers = {name.strip().lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
     chunked = "chunked" in headers.get("transfer-encoding", "").lower()
@@ -71,8 +71,8 @@ def read_body(raw: bytes, head: Head) -> tuple[list[Piece], bool]:
     :raises BadAnswerError: for broken chunk framing.
     """
     if not head.chunked:
-        complete = head.length is None or len(raw) - head.size >= head.length
-        return [(head.size, raw[head.size :])], complete
+        end = None if head.length is None else head.size + head.length  # what lies beyond is no part of it
+        return [(head.size, raw[head.size : end])], end is None or len(raw) >= end
     pieces: list[Piece] = []
     at = head.size
     while found := _CHUNK_SIZE.match(raw, at):

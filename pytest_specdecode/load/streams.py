@@ -98,6 +98,8 @@ def read_stream(trace: Trace, wanted: int, engine: Engine) -> Stream:
         return _read(trace, stream, engine)
     except (_FailureError, BadAnswerError) as exc:
         return replace(stream, failure=str(exc))
+    except Exception as exc:  # noqa: BLE001  (an adapter reads what it expects, and a server may send anything)
+        return replace(stream, failure=f"the answer is not of the engine's form: {type(exc).__name__}: {exc}")
 
 
 def _read(trace: Trace, stream: Stream, engine: Engine) -> Stream:
@@ -124,14 +126,15 @@ def _read(trace: Trace, stream: Stream, engine: Engine) -> Stream:
     if reason not in _ENDS:
         raise _FailureError(f"ended with finish_reason {reason!r}")
     usage = engine.usage(events)
-    if usage is None:
+    if usage is None or usage.completion_tokens < 0:
         raise _FailureError(f"ended without usage, after {len(events)} events")
     tokens = _placed([(p.text, p.tokens) for p in progresses], usage.completion_tokens)
     packet_ends = np.cumsum([len(packet) for packet in trace.packets])
     times, tokens = _moments(np.asarray(trace.times)[np.searchsorted(packet_ends, ends)], tokens)
     if usage.completion_tokens > 0 and not times.size:
         raise _FailureError(f"{usage.completion_tokens} tokens according to usage, but no event carried any")
-    return replace(stream, times_s=times, tokens=tokens, usage=usage, finish_reason=reason)
+    ended_s = trace.times[-1]  # of its last bytes, however late the connection was closed
+    return replace(stream, times_s=times, tokens=tokens, usage=usage, finish_reason=reason, ended_s=ended_s)
 
 
 def _decode(data: bytes, number: int) -> Mapping[str, Any]:

@@ -104,7 +104,7 @@ def case_command(case: Case, args: Sequence[str]) -> str:
     for arg in rest:
         if arg in _REPLACED:
             next(rest, None)
-        elif arg.partition("=")[0] not in (*_REPLACED, *_RECORD):
+        elif arg.partition("=")[0] not in (*_REPLACED, *_RECORD, "--spec-resume"):
             kept.append(arg)
     wanted = [f"--spec-steps={case.config.steps}", f"--spec-concurrency={case.concurrency}"]
     return shlex.join(["pytest", *kept, *wanted])

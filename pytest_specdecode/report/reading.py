@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 
@@ -45,9 +45,21 @@ class _Test(_Part, frozen=True, kw_only=True):
     verdicts: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
+class _Config(_Part, frozen=True, kw_only=True):
+    steps: Annotated[int, msgspec.Meta(ge=0)]
+    algorithm: str | None = None
+    topk: int | None = None
+    draft_tokens: int | None = None
+    args: dict[str, Scalar] | None = None
+
+    @property
+    def plain(self) -> SpecConfig:
+        return SpecConfig.from_dict(msgspec.to_builtins(self))
+
+
 class _Case(_Part, frozen=True, kw_only=True):
-    config: dict[str, Any]
-    concurrency: int
+    config: _Config
+    concurrency: Annotated[int, msgspec.Meta(ge=1)]
     target: str
     tests: list[_Test]
     starts: list[_CaseStart]
@@ -58,7 +70,7 @@ class _Case(_Part, frozen=True, kw_only=True):
 class _ServerStart(_Part, frozen=True, kw_only=True):
     id: str
     target: str
-    config: dict[str, Any]
+    config: _Config
     restart: int = 1
     at: str = ""
     ready_s: float | None = None
@@ -120,7 +132,7 @@ def read_report(path: Path) -> StoredReport:
         plain = msgspec.json.decode(path.read_bytes())
     except OSError as error:
         _refuse(path, f"cannot be read: {error.strerror or error}")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         _refuse(path, f"is not whole JSON ({error}); a report is what --spec-json writes")
     _check_schema(path, plain)
     try:
@@ -128,7 +140,7 @@ def read_report(path: Path) -> StoredReport:
         ledger = Ledger(seconds=float(found.summary.get("seconds", 0.0)))
         for event in _events(found):
             ledger.add(event)
-    except (msgspec.ValidationError, ConfigError, KeyError, TypeError) as error:
+    except (msgspec.ValidationError, ConfigError, KeyError, TypeError, ValueError) as error:
         what, _, where = str(error).partition(" - at ")
         _refuse(path, f"{where.strip('`$.') or 'the report'}: {what}; is it what --spec-json wrote?")
     tables = tuple(
@@ -165,7 +177,7 @@ def _events(found: _Report) -> Iterator[Event]:
         yield ServerStart(
             id=start.id,
             target=start.target,
-            config=SpecConfig.from_dict(start.config),
+            config=start.config.plain,
             restart=start.restart,
             at=start.at,
             ready_s=math.nan if start.ready_s is None else start.ready_s,
@@ -175,8 +187,12 @@ def _events(found: _Report) -> Iterator[Event]:
             discarded=start.discarded,
             host=start.host,
         )
+    seen: set[Case] = set()
     for each in found.cases:
-        case = Case(each.target, SpecConfig.from_dict(each.config), each.concurrency)
+        case = Case(each.target, each.config.plain, each.concurrency)
+        if case in seen or len({start.id for start in each.starts}) < len(each.starts):
+            raise ConfigError(f"steps={case.config.steps} c={case.concurrency}: it is there twice")
+        seen.add(case)
         yield from (CaseMeasured(case, _case_start(start)) for start in each.starts)
         yield from (_test(test, found.target, case, each) for test in each.tests)
     yield from (_test(test, found.target) for test in found.tests)

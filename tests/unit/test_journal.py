@@ -38,18 +38,21 @@ def test_what_was_measured_is_there_again_and_tests_are_not(tmp_path: Path) -> N
     first = journal.begin(path, SUBJECT)
     first.add(MEASURED)
     first.add(ENDED)
-    first.close(whole=False)
+    first.close()
     again = journal.resume(path, SUBJECT)
     assert again.events == (MEASURED,)
     assert again.began == first.began
     again.add(MEASURED)
-    again.close(whole=False)
+    again.close()
     assert journal.read(path).events == (MEASURED, MEASURED)
 
 
 def test_a_run_that_ended_whole_leaves_none_and_git_sees_nothing(tmp_path: Path) -> None:
     path = journal.journal_path(tmp_path, "qwen")
-    journal.begin(path, SUBJECT).close(whole=True)
+    ended = journal.begin(path, SUBJECT)
+    ended.close()
+    assert path.exists()
+    ended.remove()
     assert [p.name for p in path.parent.iterdir()] == [".gitignore"]
     with pytest.raises(ConfigError, match="nothing to resume"):
         journal.resume(path, SUBJECT)
@@ -59,12 +62,12 @@ def test_a_line_cut_by_a_crash_is_dropped_and_written_over(tmp_path: Path) -> No
     path = journal.journal_path(tmp_path, "qwen")
     first = journal.begin(path, SUBJECT)
     first.add(MEASURED)
-    first.close(whole=False)
+    first.close()
     with path.open("ab") as file:
         file.write(b'{"event": "case", "ca')
     again = journal.resume(path, SUBJECT)
     again.add(MEASURED)
-    again.close(whole=False)
+    again.close()
     assert journal.read(path).events == (MEASURED, MEASURED)
 
 
@@ -81,7 +84,7 @@ def test_another_runs_journal_is_refused_naming_what_differs(
     tmp_path: Path, change: dict[str, object], says: str
 ) -> None:
     path = journal.journal_path(tmp_path, "qwen")
-    journal.begin(path, SUBJECT).close(whole=False)
+    journal.begin(path, SUBJECT).close()
     with pytest.raises(ConfigError, match=says):
         journal.resume(path, replace(SUBJECT, **change))  # type: ignore[arg-type]
 
@@ -107,7 +110,7 @@ def test_two_runs_do_not_write_one_journal(tmp_path: Path) -> None:
     for start in (journal.begin, journal.resume):
         with pytest.raises(ConfigError, match="being written by another run"):
             start(path, SUBJECT)
-    first.close(whole=False)
+    first.close()
 
 
 def test_of_runs_that_begin_in_the_same_instant_one_has_the_journal(tmp_path: Path) -> None:
@@ -122,14 +125,15 @@ def test_of_runs_that_begin_in_the_same_instant_one_has_the_journal(tmp_path: Pa
     for _ in range(50):
         left = journal.begin(path, SUBJECT)
         left.add(MEASURED)
-        left.close(whole=False)
+        left.close()
         with ThreadPoolExecutor(4) as pool:
             begun = [one for one in pool.map(begin, range(4)) if one is not None]
         assert len(begun) <= 1
         for one in begun:
             one.add(MEASURED)
             assert len(path.read_text().splitlines()) == 2, "it lies where it is looked for"
-            one.close(whole=True)
+            one.close()
+            one.remove()
         assert journal.read(journal.previous(path)).events == (MEASURED,), "what was left is kept"
 
 
@@ -137,8 +141,8 @@ def test_a_new_run_keeps_what_an_interrupted_one_left(tmp_path: Path) -> None:
     path = journal.journal_path(tmp_path, "qwen")
     first = journal.begin(path, SUBJECT)
     first.add(MEASURED)
-    first.close(whole=False)
-    journal.begin(path, SUBJECT).close(whole=False)
+    first.close()
+    journal.begin(path, SUBJECT).close()
     assert journal.read(journal.previous(path)).events == (MEASURED,)
     assert journal.read(path).events == ()
 
@@ -152,7 +156,7 @@ def test_a_full_disk_in_mid_run_costs_the_journal_and_not_the_run(tmp_path: Path
     ledger.listener = writer(cast(State, state), full)
     ledger.add(MEASURED)
     ledger.add(ENDED)
-    full.close(whole=False)
+    full.close()
     assert (len(ledger.cases), len(ledger.tests)) == (1, 1)
     assert state.notes == said
     assert re.fullmatch(

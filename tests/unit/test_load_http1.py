@@ -88,3 +88,10 @@ def test_whether_a_body_is_complete(raw: bytes, complete: bool) -> None:
 )
 def test_a_piece_that_is_nearly_one_whole_event(piece: bytes, told: list[bytes]) -> None:
     assert [data for data, _ in read_events([(0, piece)])] == told
+
+
+def test_what_lies_beyond_the_length_of_a_body_is_no_part_of_it() -> None:
+    raw = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef"
+    head = read_head(raw)
+    assert head is not None
+    assert [data for _, data in read_body(raw, head)[0]] == [b"abc"]

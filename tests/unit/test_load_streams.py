@@ -126,3 +126,24 @@ def test_an_event_came_when_its_last_byte_came() -> None:
     whole = event("a", 1)
     stored = trace([whole[:9], whole[9:], finish(1, 1)])
     assert list(read_stream(stored, 1, LlamaCpp()).times_s) == [2.0]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'data: {"choices": [{"text": 5}]}\n\n',
+        b'data: {"choices": [{"text": "a", "finish_reason": ["x"]}]}\n\n',
+        b'data: {"choices": [], "usage": {"completion_tokens": "abc"}}\n\n',
+        b'data: {"choices": [], "usage": {"completion_tokens": 1}, "timings": {"draft_n": null}}\n\n',
+        b'data: {"choices": [], "usage": {"completion_tokens": -3}}\n\n',
+        b"data: {" + b'"a": [' * 5000 + b"\n\n",
+    ],
+)
+def test_an_answer_of_another_form_is_a_failure(odd: bytes) -> None:
+    assert read([event("a", 1), odd, b"data: [DONE]\n\n"]).failure
+
+
+def test_an_answer_ends_with_its_last_bytes_however_late_the_connection_closes() -> None:
+    stored = trace([event("a"), finish(1)])
+    stored.ended_s = 20.0
+    assert read_stream(stored, 1, LlamaCpp()).ended_s == 2.0
