@@ -27,6 +27,8 @@ _SHIFT = "--context-shift"
 
 class LlamaCpp:
     name = "llamacpp"
+    settings_show_late = True
+    """How long its drafts are shows once it has made some."""
 
     # --- flags
 

@@ -206,6 +206,8 @@ class _Measurement:
     def _other_settings(self) -> str | None:
         """Some engines tell how long their drafts are only once they have made some; one answer may fail."""
         server = self._server
+        if not getattr(server.engine, "settings_show_late", False):
+            return None
         deadline_s = time.perf_counter() + self._limits.settle_s
         while (settings := server.engine.settings(server.http, server.argv)).speculating is None:
             if time.perf_counter() > deadline_s:
