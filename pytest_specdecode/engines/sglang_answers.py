@@ -218,6 +218,3 @@ def total(found: Sequence[Sample], name: str) -> float | None:
             key = tuple(sorted((k, v) for k, v in sample.labels.items() if k not in _RANKS))
             shared[key] = max(shared.get(key, 0.0), sample.value)
     return sum(shared.values()) if shared else None
-
-
-# --- reading answers
